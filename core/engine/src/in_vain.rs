@@ -59,8 +59,9 @@ impl InVain {
         let told = silent.iter().map(|&(peer, _)| peer);
         // Of those that were told of before the launcher waits to hear again.
         let (before, fresh): (Vec<PeerId>, Vec<PeerId>) = told.partition(|peer| self.told.contains(peer));
-        let told: Vec<PeerId> = before.into_iter().chain(fresh).take(MOST).collect();
-        self.told = told.iter().copied().collect();
+        self.told = before.into_iter().chain(fresh).take(MOST).collect();
+        // Ascending, as lists of ranks travel.
+        let told: Vec<PeerId> = self.told.iter().copied().collect();
         self.said = (!told.is_empty()).then_some(now).or(self.said);
         told
     }
@@ -168,10 +169,11 @@ mod tests {
                 }
             }
         };
-        let all = silent(2 * MOST as u32);
+        let mut all = silent(2 * MOST as u32);
         let first = say(&all[MOST..]);
         assert_eq!(first.len(), MOST);
-        assert_eq!(say(&all), first);
+        all.reverse();
+        assert_eq!(say(&all), first, "ascending, too");
         assert_eq!(say(&all[..3]), silent(3).iter().map(|&(peer, _)| peer).collect::<Vec<_>>());
     }
 }

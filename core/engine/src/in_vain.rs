@@ -174,6 +174,6 @@ mod tests {
         assert_eq!(first.len(), MOST);
         all.reverse();
         assert_eq!(say(&all), first, "ascending, too");
-        assert_eq!(say(&all[..3]), silent(3).iter().map(|&(peer, _)| peer).collect::<Vec<_>>());
+        assert_eq!(say(&all[..3]), [29, 30, 31].map(PeerId));
     }
 }

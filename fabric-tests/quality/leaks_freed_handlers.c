@@ -28,6 +28,7 @@ int main(int argc, char **argv)
     CHECK_OK(MPI_Errhandler_free(&errhandler));
     CHECK(errhandler == MPI_ERRHANDLER_NULL);
     CHECK_CLASS(MPI_Errhandler_free(&copy), MPI_ERR_ERRHANDLER);
+    CHECK_CLASS(MPI_Comm_set_errhandler(MPI_COMM_SELF, copy), MPI_ERR_ERRHANDLER);
     CHECK(MPI_Send(NULL, -1, MPI_INT, 0, 0, comm) != MPI_SUCCESS);
     CHECK_INT(calls, 1);
     CHECK_OK(MPI_Comm_free(&comm));

@@ -5,6 +5,7 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::gate;
+use crate::say::say;
 
 /// The process that initialised MPI; a child made by `fork` has another number.
 static OWNER: AtomicU32 = AtomicU32::new(0);
@@ -22,11 +23,11 @@ pub(crate) fn watch() {
         }
         std::panic::set_hook(Box::new(|panic| {
             let who = gate::identity().map(|(rank, size)| format!(" on rank {rank} of {size}")).unwrap_or_default();
-            eprintln!(
+            say(&format!(
                 "weft: internal error{who} (process {}): {panic}\n  This is a bug in Weft. Please report it with the \
                  program that shows it; the job ends here.",
                 std::process::id()
-            );
+            ));
             gate::abort(70, "internal error in Weft (a bug); see the message of that rank");
         }));
     });
@@ -42,11 +43,11 @@ extern "C" fn at_exit() {
     }
     gate::agent::exiting();
     let who = gate::identity().map(|(rank, size)| format!("rank {rank} of {size}")).unwrap_or_default();
-    eprintln!(
+    say(&format!(
         "weft: {who} (process {}) exits without calling MPI_Finalize; messages still under way are lost and other ranks may wait \
          for it in vain",
         std::process::id()
-    );
+    ));
 }
 
 /// A forked child shares this process's rings and channel, so it must not use MPI.

@@ -15,6 +15,7 @@ mod imp;
 mod leftovers;
 mod raise;
 mod remembered;
+mod say;
 mod snapshot;
 mod threads;
 mod watch;

@@ -16,6 +16,7 @@ use crate::ctypes::{
     MPI_Session, MPI_Session_errhandler_function, MPI_Win, MPI_Win_errhandler_function,
 };
 use crate::gate;
+use crate::say::say;
 
 /// The object whose error handler is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -377,7 +378,7 @@ fn end(function: &'static str, error: &Error, code: c_int, on: On, handler: &str
     let scope = if handler == "MPI_ERRORS_ABORT" { scope(on) } else { None };
     let victims = if scope.is_some() { "the processes it is about" } else { "the job" };
     let meaning = weft::codes::standard_text(class.code()).unwrap_or("error class of the program");
-    eprintln!(
+    say(&format!(
         "weft: {function} failed on {who} (process {})\n  \
            class    {class:?} ({}): {meaning}\n  \
            reason   {}\n  \
@@ -386,7 +387,7 @@ fn end(function: &'static str, error: &Error, code: c_int, on: On, handler: &str
         std::process::id(),
         class.code(),
         error.text()
-    );
+    ));
     let status = if code & 0xff == 0 { 1 } else { code & 0xff };
     let message = format!("{function} failed on {who}: {class:?}: {}", error.text());
     match scope {

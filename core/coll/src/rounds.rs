@@ -349,6 +349,11 @@ impl Run {
             script.keep(operands);
         }
         self.written += 1;
+        if phase == Phase::Results {
+            // What it was made of is not needed any more.
+            slots.finish(self.first + self.held());
+            slots.wake(script.others());
+        }
         true
     }
 

@@ -190,7 +190,8 @@ impl Predefined {
     }
 
     /// The type of `MPI_Type_match_size` (section 19.1.9): the named one of a class and a size in bytes. `None` when
-    /// there is none here. Without Fortran's real(16), sixteen bytes are what `sizeof(long double)` says in C.
+    /// there is none here. Sixteen bytes are C's long double and gfortran's `real(10)`; `real(16)`, which is as long, is moved rightly
+    /// with it, but reduced wrongly on x86-64.
     pub fn matching(typeclass: i32, size: i32) -> Option<&'static Predefined> {
         let value = match (typeclass, size) {
             (MPI_TYPECLASS_INTEGER, 1) => MPI_INTEGER1,

@@ -197,8 +197,7 @@ impl Rounds {
     #[inline]
     pub fn room(&self) -> Room {
         let (slot, crowded) = (self.0.attended_slot_bytes(), self.0.is_crowded());
-        // In two phases a member says late that it has finished contributions: not before their results are written.
-        let in_two_phases = self.0.slot_bytes();
+        let in_two_phases = self.0.slot_bytes_in_two_phases();
         Room { slot, in_two_phases, crowded }
     }
 

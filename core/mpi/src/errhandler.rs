@@ -57,6 +57,16 @@ pub struct Errhandlers {
     table: Table<Errhandler>,
 }
 
+fn freed_before(handle: Handle) -> Error {
+    Error::new(
+        ErrorClass::ERRHANDLER,
+        format!(
+            "the error handler {:#x} was freed before; objects still have it, but the program does not",
+            handle.0
+        ),
+    )
+}
+
 impl Default for Errhandlers {
     fn default() -> Errhandlers {
         Errhandlers::new()
@@ -92,12 +102,15 @@ impl Errhandlers {
     /// Checks that the handler may be attached to `target`, and counts the attachment.
     ///
     /// # Errors
-    /// `MPI_ERR_ERRHANDLER` for a bad handle or a handler of another kind.
+    /// `MPI_ERR_ERRHANDLER` for a bad handle, a handler of another kind, and one that the program has freed while objects keep it.
     pub fn attach(&mut self, target: Target, handle: Handle) -> Result<()> {
         if is_predefined(handle) {
             return Ok(());
         }
         let errhandler = self.table.get_mut(handle)?;
+        if errhandler.held == 0 {
+            return Err(freed_before(handle));
+        }
         if errhandler.target != target {
             return Err(Error::new(
                 ErrorClass::ERRHANDLER,
@@ -145,13 +158,7 @@ impl Errhandlers {
         }
         let errhandler = self.table.get_mut(handle)?;
         let Some(held) = errhandler.held.checked_sub(1) else {
-            return Err(Error::new(
-                ErrorClass::ERRHANDLER,
-                format!(
-                    "the error handler {:#x} was freed before; objects still have it, but the program does not",
-                    handle.0
-                ),
-            ));
+            return Err(freed_before(handle));
         };
         errhandler.held = held;
         self.end_if_unused(handle);

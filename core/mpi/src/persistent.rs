@@ -250,6 +250,13 @@ impl Persistent {
         if self.lane != 0 || self.active().is_some() {
             return false;
         }
+        if let OnCells::Yes(stream) = &self.cells {
+            // Where the cells have ended, or there is no request, nothing was begun.
+            let Ok(Some(request)) = engine.start_kept(stream) else { return false };
+            engine.tag_request(request, self.comm.0 | COLLECTIVE);
+            self.begun(request_handle(request));
+            return true;
+        }
         let started = match &self.operation {
             Operation::Send(Some(envelope), SendMode::Standard, buffer) => {
                 let sent = buffer.plain().is_some_and(|bytes| engine.send_at_once(*envelope, bytes));

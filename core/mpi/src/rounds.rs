@@ -1,7 +1,7 @@
 //! Collectives of communicators whose members are all on one node: by flags and payloads in shared memory instead of messages
 //! (design section 9). Blocking ones of any length; short nonblocking ones by cells of their own (`weft_engine::Stream`), so
-//! that neither waits for the other; persistent reductions to all, which may be started in any order, by cells that each has
-//! for itself ([`kept`]).
+//! that neither waits for the other; short persistent ones and persistent reductions to all, which may be started in any order,
+//! by cells that each has for itself ([`kept`]).
 //!
 //! Which way a call goes is the same at all members, because it follows from what the standard wants to be the same at all:
 //! the communicator, the operation, its bytes, and whether it reduces with a predefined operation on a predefined type.
@@ -379,7 +379,7 @@ pub trait Steps {
     fn missing(&self) -> u64;
     /// Its cells.
     fn rounds(&mut self) -> &mut Rounds;
-    /// Whether one of the members that it waits for was last seen on this processor.
+    /// Whether a member on this processor can go on sooner than this one.
     fn makes_way(&self) -> bool;
 }
 

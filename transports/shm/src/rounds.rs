@@ -477,6 +477,12 @@ impl Rounds {
         self.memory.attended_slot_bytes()
     }
 
+    /// The same of an attended call in two phases, of which a member writes up to four payloads before it has done with the first.
+    #[inline]
+    pub fn slot_bytes_in_two_phases(&self) -> usize {
+        self.memory.slot_bytes_in_two_phases()
+    }
+
     /// Tells on which processor this member runs, and whether it should make way, as it waits for `of`: one of them was last seen
     /// on the same processor, which can only go on then, or one that is behind this member and so has something to read. That
     /// one would have to be let in sooner or later; now it uses the time until those on other processors are there.

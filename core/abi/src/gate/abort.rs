@@ -3,6 +3,7 @@
 use weft_types::PeerId;
 
 use super::GATE;
+use crate::say::say;
 
 /// Ends some processes of the job, this one among them, and never returns: the others go on where they have said that
 /// they can (section 11.4.2); otherwise as [`abort`].
@@ -14,7 +15,7 @@ pub(crate) fn abort_ranks(code: i32, message: &str, ranks: &[u32]) -> ! {
         && process.launcher.abort_ranks(code, message, ranks)
     {
         process.engine.declare_lost(ranks.iter().map(|&rank| PeerId(rank)));
-        eprintln!("weft: {message}; the other processes go on");
+        say(&format!("weft: {message}; the other processes go on"));
     }
     leave(code)
 }

@@ -46,8 +46,8 @@ pub(crate) unsafe fn start(request: *mut MPI_Request) -> Option<c_int> {
     if process.requests.start_at_once(&mut process.engine, handle) { DONE } else { None }
 }
 
-/// `MPI_Wait` of a partitioned request that is done, or whose partitions arrive before long; `None`: it is none, or not so
-/// simple.
+/// `MPI_Wait` of a partitioned request that is done, or whose partitions arrive before long, or of a persistent collective that
+/// goes by cells and ends before long; `None`: it is none, or not so simple.
 ///
 /// # Safety
 /// The program's status.
@@ -64,7 +64,8 @@ pub(super) unsafe fn wait(
     let handle = request.handle();
     let done = match process.requests.finish_partitioned_at_once(handle) {
         None if process.requests.is_expected_in_parts(handle) => spin(process, handle)?,
-        done => done?,
+        None => process.finish_kept_at_once(handle)?,
+        Some(done) => done,
     };
     // SAFETY: the caller's promise; the request stays, for it is a persistent one.
     unsafe { status::write(status, &done) };

@@ -100,7 +100,8 @@ fn go_on(steps: &mut impl Steps) -> Outcome {
     Outcome::Blocked
 }
 
-/// As [`go_on`] where ranks share cores: who waits for a rank of its own core makes way at once; otherwise the others run
+/// As [`go_on`] where ranks share cores: who waits makes way at once for a rank of its own core that it waits for or that is
+/// behind it; otherwise the others run
 /// now, on other cores, and a change of ranks here would cost more than they need.
 fn go_on_in_turns(steps: &mut impl Steps) -> Outcome {
     for turn in 1..YIELDS {

@@ -48,14 +48,19 @@ fn settle(win: MPI_Win, target: Option<u32>) -> Result<(), Raised> {
     Ok(())
 }
 
-/// The rank of a lock or flush; `MPI_PROC_NULL` is none (section 12.5.3).
-fn rank(window: &Window, rank: c_int) -> Outcome<u32> {
-    window.target(rank)?.ok_or_else(|| {
-        Error::new(
-            ErrorClass::RANK,
-            "the target rank is MPI_PROC_NULL, which has no window to synchronise with",
-        )
-    })
+/// Runs what begins a lock, unlock or flush of a target, and waits until it is over; `None` is `MPI_PROC_NULL`, of whom nothing
+/// is awaited.
+fn with_target(
+    win: MPI_Win,
+    target: c_int,
+    begin: impl FnOnce(&mut Window, &mut Engine, Option<u32>) -> Outcome<()>,
+) -> Result<(), Raised> {
+    let target = with(win, |window, engine| {
+        let target = window.target(target)?;
+        begin(window, engine, target)?;
+        Ok(target)
+    })?;
+    target.map_or(Ok(()), |target| settle(win, Some(target)))
 }
 
 /// `MPI_Win_fence` (section 12.5.1).
@@ -177,12 +182,10 @@ pub(crate) unsafe fn win_lock(
     };
     check_assert(assert, abi::MPI_MODE_NOCHECK)?;
     let kind = (assert & abi::MPI_MODE_NOCHECK == 0).then_some(kind);
-    let target = with(win, |window, engine| {
-        let target = rank(window, target)?;
-        window.lock(engine, target, kind)?;
-        Ok(target)
-    })?;
-    settle(win, Some(target))
+    with_target(win, target, |window, engine, target| match target {
+        Some(target) => window.lock(engine, target, kind),
+        None => window.lock_nobody(),
+    })
 }
 
 /// `MPI_Win_lock_all` (section 12.5.3).
@@ -195,12 +198,10 @@ pub(crate) unsafe fn win_lock_all(assert: c_int, win: MPI_Win) -> Result<(), Rai
 /// `MPI_Win_unlock` (section 12.5.3).
 pub(crate) unsafe fn win_unlock(target: c_int, win: MPI_Win) -> Result<(), Raised> {
     fence(Ordering::SeqCst);
-    let target = with(win, |window, engine| {
-        let target = rank(window, target)?;
-        window.unlock(engine, target)?;
-        Ok(target)
-    })?;
-    settle(win, Some(target))
+    with_target(win, target, |window, engine, target| match target {
+        Some(target) => window.unlock(engine, target),
+        None => window.unlock_nobody(),
+    })
 }
 
 /// `MPI_Win_unlock_all` (section 12.5.3).
@@ -212,12 +213,10 @@ pub(crate) unsafe fn win_unlock_all(win: MPI_Win) -> Result<(), Raised> {
 
 /// `MPI_Win_flush` (section 12.5.4).
 pub(crate) unsafe fn win_flush(target: c_int, win: MPI_Win) -> Result<(), Raised> {
-    let target = with(win, |window, engine| {
-        let target = rank(window, target)?;
-        window.flush(engine, Some(target))?;
-        Ok(target)
-    })?;
-    settle(win, Some(target))
+    with_target(win, target, |window, engine, target| match target {
+        Some(_) => window.flush(engine, target),
+        None => window.flush_local(None),
+    })
 }
 
 /// `MPI_Win_flush_all` (section 12.5.4).
@@ -228,12 +227,7 @@ pub(crate) unsafe fn win_flush_all(win: MPI_Win) -> Result<(), Raised> {
 
 /// `MPI_Win_flush_local` (section 12.5.4).
 pub(crate) unsafe fn win_flush_local(target: c_int, win: MPI_Win) -> Result<(), Raised> {
-    let target = with(win, |window, _| {
-        let target = rank(window, target)?;
-        window.flush_local(Some(target))?;
-        Ok(target)
-    })?;
-    settle(win, Some(target))
+    with_target(win, target, |window, _, target| window.flush_local(target))
 }
 
 /// `MPI_Win_flush_local_all` (section 12.5.4).

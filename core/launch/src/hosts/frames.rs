@@ -473,6 +473,16 @@ mod tests {
             let _ = Orders::parse(&bytes);
             let _ = parse_ending(&bytes);
             let _ = (Question::parse(&bytes), Answer::parse(&bytes));
+            if let Some(word) = Word::parse(&bytes) {
+                prop_assert_eq!(&word.emit()[..], &bytes);
+            }
+        }
+
+        #[test]
+        fn words_are_read_as_they_were_written(value: u32) {
+            for word in [Word::Asks(value), Word::Unreachable(value), Word::Farewell(value)] {
+                prop_assert_eq!(Word::parse(&word.emit()), Some(word));
+            }
         }
 
         #[test]

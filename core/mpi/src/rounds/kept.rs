@@ -5,12 +5,14 @@
 use super::{Agreement, OnNode, kernel, shape};
 use crate::persistent::OnCells;
 use crate::process::Process;
-use crate::request::Local;
+use crate::request::{Local, MpiStatus};
 use std::cell::Cell;
 use weft_coll::Call;
 use weft_coll::rounds::Shape;
 use weft_datatype::Kernel;
-use weft_engine::{Arguments, Begin, Reduction, RoundsCall, needs_slots_later, wanted_room};
+use weft_engine::{
+    Arguments, Begin, Ending, Reduction, RequestId, RoundsCall, needs_slots_later, wanted_room,
+};
 use weft_types::{Handle, HandleKind, PeerId, Rank, Result};
 
 /// A persistent collective before its members have agreed on memory.
@@ -21,15 +23,17 @@ pub(crate) struct KeptCall {
     arguments: Arguments,
     kernel: Option<Kernel>,
     in_place: bool,
+    /// Whether its payloads need memory beside the cells.
+    is_long: bool,
     sequence: u32,
 }
 
-/// Whether cells are worth their memory. Measured from start to end of one call: an allreduce of 8 KiB took a third of the time
-/// of messages in one pair of runs where ranks share cores, and as much as they in a later pair, as where two members have a
-/// core each. What fits a cell and what only moves data took longer (8 bytes .38 instead of .26 us, a broadcast of 8 KiB .70
-/// instead of .53): there the way from a start to its wait is all there is, and that of a message is shorter.
+/// Whether cells are worth their memory. Measured from start to end of one call of two near members, by messages / by cells in
+/// us: barrier .28 / .18, 8 bytes broadcast .28 / .20, reduce .33 / .23, allreduce .37 / .24, allgather .39 / .22. What is
+/// longer than a cell and only moves data took longer (a broadcast of 8 KiB .61 / .68, of 64 KiB 2.6 / 2.9, an allgather of
+/// 64 KiB 4.5 / 4.8), and so did a reduce between far members (8 KiB 1.6 / 2.2, 64 KiB 6.5 / 10).
 fn pays(shape: Shape, is_long: bool) -> bool {
-    is_long && matches!(shape, Shape::Allreduce | Shape::ReduceScatter)
+    !is_long || matches!(shape, Shape::Allreduce | Shape::ReduceScatter)
 }
 
 impl Process {
@@ -60,7 +64,7 @@ impl Process {
         arguments.send.check_distinct(&arguments.recv)?;
         let (what, arguments) = ((shape, bytes, element), arguments.clone());
         let sequence = of.persistent_collectives;
-        Ok(Some(KeptCall { what, arguments, kernel, in_place, sequence }))
+        Ok(Some(KeptCall { what, arguments, kernel, in_place, is_long, sequence }))
     }
 
     /// The request of a persistent collective is there.
@@ -108,6 +112,20 @@ impl Process {
         }
     }
 
+    /// Completes a persistent collective that goes by cells and ends soon; `None`: it is none, or has not ended well yet.
+    #[inline]
+    pub fn finish_kept_at_once(&mut self, request: Handle) -> Option<MpiStatus> {
+        self.spin_kept(request);
+        let Some(Local::Persistent(persistent)) = self.requests.find_local_mut(request) else { return None };
+        let OnCells::Yes(_) = &persistent.cells else { return None };
+        let under_way = RequestId(persistent.active()?.0 & ((1 << 27) - 1));
+        if self.engine.ending(under_way) != Ending::Well {
+            return None;
+        }
+        persistent.end();
+        Some(self.engine.take_well(under_way).into())
+    }
+
     fn forget_cells(&mut self, request: Handle) {
         if let Some(Local::Persistent(persistent)) = self.requests.find_local_mut(request) {
             persistent.cells = OnCells::No;
@@ -119,8 +137,8 @@ impl Process {
         let Local::Persistent(persistent) = self.requests.local(request) else { return [0; 2] };
         let OnCells::Wanted(call) = &persistent.cells else { return [0; 2] };
         let cells = self.engine.take_block(size, false);
-        if cells == 0 {
-            return [0; 2];
+        if cells == 0 || !call.is_long {
+            return [cells, 0];
         }
         let room = self.engine.take_block_for(size, call.what);
         if room == 0 {
@@ -135,13 +153,13 @@ impl Process {
         let Some(Local::Persistent(persistent)) = self.requests.find_local_mut(request) else { return };
         let OnCells::Wanted(call) = std::mem::take(&mut persistent.cells) else { return };
         let Ok(of) = self.comms.get(comm) else { return };
-        if cells == 0 || room == 0 {
+        if cells == 0 || call.is_long && room == 0 {
             return;
         }
         let peers: Vec<PeerId> = of.group.peers().collect();
         let Ok(mut rounds) = self.engine.join_rounds(cells, of.rank.0, &peers) else { return };
-        let has_room = self.engine.add_slots(room, &mut rounds).is_ok();
-        let KeptCall { what, arguments, kernel, in_place, sequence } = *call;
+        let KeptCall { what, arguments, kernel, in_place, is_long, sequence } = *call;
+        let has_room = !is_long || self.engine.add_slots(room, &mut rounds).is_ok();
         let kept = RoundsCall::unattended(&rounds, what, arguments, kernel, in_place)
             .expect("what fits was asked before");
         rounds.cells().join_in(0);

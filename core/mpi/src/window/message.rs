@@ -75,6 +75,11 @@ impl Shape {
         Some(Shape { lb: bounds.lb, extent: bounds.extent, runs })
     }
 
+    /// Bytes of the runs in a message.
+    pub(super) fn bytes(&self) -> u64 {
+        16 * self.runs.len() as u64
+    }
+
     /// A datatype of that shape.
     pub(super) fn datatype(&self) -> Result<Datatype> {
         let byte = predefined(abi::MPI_BYTE)?;

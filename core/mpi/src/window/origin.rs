@@ -62,7 +62,7 @@ impl OperationState {
 
 /// Data up to this size travel in the message; more go straight to their place.
 const INLINE: u64 = 8 << 10;
-/// Bytes that one accumulating message combines.
+/// Bytes that one accumulating message combines; as many as the target's shape takes where that is more.
 const PIECE: u64 = 32 << 10;
 /// Numbers of messages before they repeat; a tag is twice as large.
 const IDS: u32 = 1 << 29;
@@ -446,7 +446,6 @@ impl Window {
         }
         let handle = basic.as_predefined().map_or(abi::MPI_BYTE, |basic| basic.handle());
         let size = basic.element_bytes().max(1) as u64;
-        let piece = (PIECE / size).max(1) * size;
         let operation = Operation::default();
         if self.accumulate_by_device(
             engine,
@@ -458,12 +457,26 @@ impl Window {
         )? {
             return Ok(operation);
         }
+        let kind = if result.is_some() { Kind::GetAccumulate } else { Kind::Accumulate };
+        let Message { count, mut shape, .. } = message(kind, to, handle, (0, op.1), (0, 0), &[]);
+        // Every piece brings the shape: it is not to be the larger part, however torn the memory is.
+        let piece = (PIECE.max(shape.as_ref().map_or(0, Shape::bytes)) / size).max(1) * size;
         for start in (0..bytes).step_by(piece as usize) {
             let length = piece.min(bytes - start);
             let data = from.map_or_else(Vec::new, |(from, _)| packed(from, start, length));
             let id = self.outgoing.next_id();
-            let kind = if result.is_some() { Kind::GetAccumulate } else { Kind::Accumulate };
-            let message = message(kind, to, handle, (id, op.1), (start, length), &data);
+            let message = Message {
+                kind,
+                op: op.1,
+                basic: handle,
+                id,
+                disp: to.disp,
+                count,
+                start,
+                bytes: length,
+                shape: shape.take(),
+                data: &data,
+            };
             match result {
                 Some(result) => self.fetch(engine, &message, to.rank, (result, start), &operation)?,
                 None if self.is_me(to.rank) => drop(self.exposure.execute(&message)?),
@@ -472,6 +485,7 @@ impl Window {
                     self.tell(engine, to.rank, &message)?;
                 }
             }
+            shape = message.shape;
         }
         Ok(operation)
     }

@@ -17,6 +17,8 @@ pub(super) struct Epochs {
     posted: Option<BTreeSet<u32>>,
     /// Locks held or asked for; `None` as kind stands for `MPI_MODE_NOCHECK`, where nobody is asked.
     locked: BTreeMap<u32, Option<LockKind>>,
+    /// `MPI_Win_lock` of `MPI_PROC_NULL`, who has no window: operations on it are no operations, but the epoch is one.
+    nobody: bool,
     /// `MPI_Win_lock_all`; the inner value tells whether locks were asked for.
     all: Option<bool>,
     /// Whether the lock of the own window was asked for.
@@ -94,7 +96,7 @@ impl Epochs {
         let open = self.all.is_some()
             || match target {
                 Some(target) => self.locked.contains_key(&target),
-                None => !self.locked.is_empty(),
+                None => !self.locked.is_empty() || self.nobody,
             };
         if open {
             return Ok(());
@@ -120,7 +122,7 @@ impl Epochs {
     }
 
     fn is_locked(&self) -> bool {
-        self.all.is_some() || !self.locked.is_empty()
+        self.all.is_some() || !self.locked.is_empty() || self.nobody
     }
 
     /// Whether the own window's lock was asked for and must be had before going on.
@@ -206,6 +208,31 @@ impl Window {
         }
         self.epochs.locked.insert(target, kind);
         Ok(())
+    }
+
+    /// `MPI_Win_lock` of `MPI_PROC_NULL`.
+    ///
+    /// # Errors
+    /// As [`Window::lock`].
+    pub fn lock_nobody(&mut self) -> Result<()> {
+        if self.epochs.all.is_some() || self.epochs.nobody {
+            return Err(out_of_order("MPI_PROC_NULL is locked by this process already"));
+        }
+        self.epochs.begin_other("MPI_Win_lock")?;
+        self.epochs.nobody = true;
+        Ok(())
+    }
+
+    /// `MPI_Win_unlock` of `MPI_PROC_NULL`.
+    ///
+    /// # Errors
+    /// As [`Window::unlock`].
+    pub fn unlock_nobody(&mut self) -> Result<()> {
+        self.end_access();
+        if std::mem::take(&mut self.epochs.nobody) {
+            return Ok(());
+        }
+        Err(out_of_order("MPI_PROC_NULL is not locked by MPI_Win_lock of this process"))
     }
 
     fn ask_lock(&mut self, engine: &mut Engine, target: u32, kind: LockKind) -> Result<()> {

@@ -215,7 +215,8 @@ impl Window {
         }
     }
 
-    /// Lets go of data that have arrived, but were not told to have, before the window goes.
+    /// Lets go of data of which this process has not heard yet that they are over, before the window goes: all members have come to
+    /// its end, so they are.
     pub(super) fn release_data(&mut self, engine: &mut Engine) {
         self.incoming.data.drain(..).for_each(|(_, request)| engine.release(request));
     }

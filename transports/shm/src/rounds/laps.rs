@@ -16,6 +16,8 @@ const MOST: usize = 64 << 10;
 /// so payloads are longer there, and who writes waits sooner until others have read. At least as many as a member writes ahead
 /// of its own reading in one phase.
 const ATTENDED: usize = 2;
+/// The same of calls in two phases, whose contributions stay until the results made of them are written.
+const IN_TWO_PHASES: usize = 4;
 /// Bytes of a lap of payloads that go to and fro between two members: as many of the longest as a member writes ahead of its
 /// own reading, and no more, so that they stay in the caches. Bare program, exchange of two near members by own rings of 2 MiB
 /// / to and fro in pieces of 32 KiB / 64 KiB: 32 KiB 2.9 / 2.6 / 2.6 us, 64 KiB 5.4 / 4.9 / 4.8, 256 KiB 26 / 25 / 23, 1 MiB
@@ -164,6 +166,11 @@ impl Parts {
         if self.long { self.longest(ATTENDED) } else { self.slot_bytes() }
     }
 
+    /// The same of attended calls in two phases.
+    const fn in_two_phases(self) -> usize {
+        if self.long { self.longest(IN_TWO_PHASES) } else { self.slot_bytes() }
+    }
+
     const fn ring(self) -> usize {
         self.any + self.turns + self.near + self.at_hand
     }
@@ -223,6 +230,12 @@ impl Laps {
     #[inline]
     pub(super) fn attended(&self) -> usize {
         self.parts.attended()
+    }
+
+    /// The same of an attended call in two phases.
+    #[inline]
+    pub(super) fn in_two_phases(&self) -> usize {
+        self.parts.in_two_phases()
     }
 
     /// Whether a payload goes to and fro between two members.
@@ -291,9 +304,17 @@ mod tests {
     #[test]
     fn as_many_payloads_as_members_are_ahead_do_not_meet() {
         for (members, crowded) in [(2, false), (2, true), (3, true), (4, false), (8, true), (63, true)] {
-            for (attended, ahead) in [(false, CELLS), (true, ATTENDED as u64)] {
+            for (most, ahead) in [
+                (Laps::slot_bytes as fn(&Laps) -> usize, CELLS),
+                (Laps::attended, ATTENDED as u64),
+                (Laps::in_two_phases, IN_TWO_PHASES as u64),
+            ] {
                 let mut laps = Laps::new(members, all_rings(members, crowded).0, crowded);
-                let most = if attended { laps.attended() } else { laps.slot_bytes() };
+                if members == 2 && ahead == IN_TWO_PHASES as u64 {
+                    // Two go in one phase.
+                    continue;
+                }
+                let (most, attended) = (most(&laps), ahead != CELLS);
                 for (first, len) in [(0, most), (1000, most / 2 + 64), (2000, most * 2 / 3)] {
                     for round in first..first + 1000 {
                         let displaced = laps.displaces(len, attended).filter(|&before| before >= first);

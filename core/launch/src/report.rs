@@ -26,9 +26,6 @@ pub fn cut(one: (usize, &str), other: (usize, &str), time: Duration) -> String {
     )
 }
 
-/// Why a word is not told: the list that ranks of a node read from has ended.
-pub const TOLD_TOO_MUCH: &str = "they have been told too much already";
-
 /// Says that the ranks of a host are not told which others have ended MPI after a loss or cannot be reached, from now on.
 pub fn not_said(host: &str, why: &str) -> String {
     format!(

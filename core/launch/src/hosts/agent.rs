@@ -24,8 +24,8 @@ use super::local::{self, Common, LocalRank, Places};
 use crate::judge::End;
 use crate::machine;
 use crate::pmi_server::share_of_host;
-use crate::report;
 use crate::spawn;
+use crate::words;
 
 /// Output of ranks is not read while more than this waits for the head.
 const HIGH_WATER: usize = 256 * 1024;
@@ -334,18 +334,9 @@ impl Agent {
             }
             _ => return,
         };
-        let told = match common.memory.try_clone() {
-            Ok(memory) => weft_shm::tell(&File::from(memory), self.ranks.len() as u32, word)
-                .map_err(|error| error.text().to_owned()),
-            Err(error) => Err(error.to_string()),
-        };
-        let why = match told {
-            Ok(true) => return,
-            Ok(false) => report::TOLD_TOO_MUCH.to_owned(),
-            Err(why) => why,
-        };
-        let matters = !matches!(word, weft_shm::Word::Asks { .. });
-        if matters && !std::mem::replace(&mut self.has_missed_words, true) {
+        if let Err(why) = words::tell(&common.memory, self.ranks.len(), word)
+            && !std::mem::replace(&mut self.has_missed_words, true)
+        {
             self.tell(Kind::NotSaid, frame.number, why.as_bytes());
         }
     }

@@ -13,6 +13,7 @@ use crate::judge::{End, Order};
 use crate::report;
 use crate::spawn;
 use crate::ways::Step;
+use crate::words;
 
 impl Job {
     /// Tells those that go on that `lost` has died, in the memory that they share: whoever sleeps there is woken. Where that
@@ -59,17 +60,9 @@ impl Job {
     }
 
     fn tell_word(&mut self, word: Word) {
-        let told = match self.memory.try_clone() {
-            Ok(memory) => weft_shm::tell(&File::from(memory), self.ranks.len() as u32, word)
-                .map_err(|error| error.text().to_owned()),
-            Err(error) => Err(error.to_string()),
-        };
-        let why = match told {
-            Ok(true) => return,
-            Ok(false) => report::TOLD_TOO_MUCH.to_owned(),
-            Err(why) => why,
-        };
-        if !matches!(word, Word::Asks { .. }) && self.ways.misses_words() {
+        if let Err(why) = words::tell(&self.memory, self.ranks.len(), word)
+            && self.ways.misses_words()
+        {
             eprint!("{}", report::not_said(&self.host, &why));
         }
     }

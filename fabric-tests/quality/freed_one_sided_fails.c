@@ -1,5 +1,5 @@
 /* Requests of one-sided operations that the target refuses, freed while they are under way: no call can return the error as theirs, so the next
- * synchronisation with the target does, to the window's error handler, and once.
+ * synchronisation with the target does, to the window's error handler, and once. Of one that is waited for, either does, and once.
  *
  * Covers: 3.7.3, 12.3.5, 12.6
  * Ranks: 2
@@ -54,6 +54,27 @@ int main(int argc, char **argv)
             CHECK_OK(MPI_Get(&got, 1, MPI_LONG, 1, place, 1, MPI_LONG, win));
             CHECK_OK(MPI_Win_flush(1, win));
             CHECK_INT(got, 5);
+            CHECK_INT(calls, 1);
+        }
+        /* Of a request that is waited for its call tells, and then no synchronisation does; and the other way round. */
+        for (int first = 0; first < 2; first++) {
+            calls = 0;
+            CHECK_OK(MPI_Rput(data, 1, MPI_LONG, 1, place + (MPI_Aint)(sizeof there), 1, MPI_LONG, win, &request));
+            if (first == 0) CHECK_CLASS(MPI_Win_flush(1, win), MPI_ERR_RMA_RANGE);
+            if (first == 0) CHECK_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+            if (first == 1) {
+                /* What is put is known to be refused when an answer comes; a get has one of its own. */
+                int code = MPI_Wait(&request, MPI_STATUS_IGNORE), flushed = MPI_Win_flush(1, win);
+                CHECK_INT(check_class_of(code == MPI_SUCCESS ? flushed : code), MPI_ERR_RMA_RANGE);
+                CHECK(code == MPI_SUCCESS || flushed == MPI_SUCCESS);
+            }
+            CHECK_INT(calls, 1);
+            calls = 0;
+            CHECK_OK(MPI_Rget(data, 1, MPI_LONG, 1, place + (MPI_Aint)(sizeof there), 1, MPI_LONG, win, &request));
+            if (first == 0) CHECK_CLASS(MPI_Win_flush(1, win), MPI_ERR_RMA_RANGE);
+            if (first == 0) CHECK_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+            if (first == 1) CHECK_CLASS(MPI_Wait(&request, MPI_STATUS_IGNORE), MPI_ERR_RMA_RANGE);
+            if (first == 1) CHECK_OK(MPI_Win_flush(1, win));
             CHECK_INT(calls, 1);
         }
         CHECK_OK(MPI_Win_unlock(1, win));

@@ -260,6 +260,16 @@ pub fn parse_rank_list(text: &str) -> Result<Vec<u32>> {
     }
 }
 
+/// As [`parse_rank_list`], of ranks in any order and named more than once; returns them ascending, each once.
+///
+/// Errors: class `MPI_ERR_OTHER`, naming the text.
+pub fn parse_ranks_in_any_order(text: &str) -> Result<Vec<u32>> {
+    let mut ranks = parse_ranks(text, text)?;
+    ranks.sort_unstable();
+    ranks.dedup();
+    Ok(ranks)
+}
+
 fn parse_set(item: &str, text: &str) -> Result<ProcessSet> {
     let (ranks, name) = text.split_once(' ').ok_or_else(|| bad(item, "has a process set without a name"))?;
     Ok(ProcessSet { name: name.to_owned(), ranks: parse_ranks(item, ranks)? })

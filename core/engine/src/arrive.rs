@@ -4,6 +4,7 @@
 //! handling asks the transport to do comes back as a [`Todo`] and is done after the packet is gone.
 
 use crate::engine::{Engine, State};
+use crate::failure::OUT_OF_REACH;
 use crate::layouts::Scattered;
 use crate::messages::Place;
 use crate::peers::{Lead, LeadTarget};
@@ -216,6 +217,10 @@ impl State {
                 Todo::Leave(Farewell::from_word(header.value() as u32))
             }
             Some(Kind::Lost) if header.id() >= self.config.size => Todo::Broken("the loss of nobody"),
+            Some(Kind::Lost) if header.value() == OUT_OF_REACH => {
+                self.partings.hear_of_a_cut(PeerId(header.id()));
+                Todo::Nothing
+            }
             Some(Kind::Lost) if header.value() != 0 => {
                 self.partings.hear(PeerId(header.id()), Farewell::from_word(header.value() as u32));
                 Todo::Nothing

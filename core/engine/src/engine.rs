@@ -361,16 +361,6 @@ impl Engine {
         self.fabric.takes_wide()
     }
 
-    /// Another lane of this process has found out that a process of another node is lost.
-    pub fn hear_lost(&mut self, peer: PeerId) {
-        self.fabric.hear_lost(peer);
-    }
-
-    /// The lost processes so far.
-    pub fn gone(&self) -> &[PeerId] {
-        &self.state.gone
-    }
-
     /// Whether slot and generation name a request: stale handles do not.
     #[inline]
     pub fn exists(&self, request: RequestId) -> bool {

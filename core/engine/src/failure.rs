@@ -18,8 +18,16 @@ use weft_wire::{Header, Kind};
 /// ended, or waits for nothing.
 pub const LAST_WORDS: Duration = Duration::from_secs(10);
 
-/// The same to who has ended MPI after a loss, too, and may have begun again.
+/// The same to who has ended MPI after a loss, too, and may have begun again, or whom others have lost.
 const LAST_WORDS_TO_LEAVERS: Duration = Duration::from_millis(200);
+
+/// For so long what is in flight is waited for where some whom this process has met have ended MPI, or are said to be gone: they may
+/// acknowledge nothing any more. As long as a told farewell is kept back at most (`told_deaths`).
+const FLIGHTS_TO_LEAVERS: Duration = Duration::from_secs(2);
+
+/// The value of a [`Kind::Lost`] about a process that lives, and that who says so, or somebody before it, cannot reach. No farewell
+/// has it, which are of 32 bits.
+pub(crate) const OUT_OF_REACH: u64 = 1 << 32;
 
 impl Engine {
     /// As [`Engine::release`], for a request of the program (section 3.7.3): no call can return the error of one that fails, so
@@ -183,10 +191,21 @@ impl Engine {
         self.awaits_room(since)
     }
 
+    /// Whether something of this process may still be on its way through the fabric, after it has left every queue here, and is
+    /// worth waiting for after so long a time.
+    pub fn may_be_in_flight(&self, since: Duration) -> bool {
+        let has_leavers =
+            !self.state.partings.is_empty() || self.state.gone.iter().any(|&id| !self.state.is_dead(id));
+        let limit = if has_leavers { FLIGHTS_TO_LEAVERS } else { LAST_WORDS };
+        since < limit && !self.fabric.has_left()
+    }
+
     /// Whether something is under way to somebody, but for what is to wait no longer ([`Engine::push_last_words`]).
     fn awaits_room(&self, since: Duration) -> bool {
-        let mut busy = self.state.busy.iter();
-        busy.any(|&index| since < LAST_WORDS_TO_LEAVERS || !self.state.peers.at(index).has_parted)
+        let mut busy = self.state.busy.iter().map(|&index| self.state.peers.at(index));
+        // Who is said to be gone takes nothing, most likely.
+        let may_take = |id| !self.state.gone.contains(&id);
+        busy.any(|peer| since < LAST_WORDS_TO_LEAVERS || !peer.has_parted && may_take(peer.id))
     }
 
     /// As [`Engine::is_quiet`], for a process that has waited for so long: it does not wait for ever for those that have ended
@@ -210,6 +229,16 @@ impl Engine {
     /// Tells the others that these processes are about to end; see [`Transport::declare_lost`].
     pub fn declare_lost(&mut self, peers: impl IntoIterator<Item = PeerId>) {
         peers.into_iter().for_each(|peer| self.fabric.declare_lost(peer));
+    }
+
+    /// Another lane of this process has found out that a process of another node is lost.
+    pub fn hear_lost(&mut self, peer: PeerId) {
+        self.fabric.hear_lost(peer);
+    }
+
+    /// The lost processes so far.
+    pub fn gone(&self) -> &[PeerId] {
+        &self.state.gone
     }
 
     /// Whether a process of the job was found lost, acknowledged or not, here or by others.
@@ -291,7 +320,7 @@ impl State {
         )
     }
 
-    /// The same, also of one that lives and cannot be reached.
+    /// The same, also of one that lives and cannot be reached from here.
     pub(crate) fn lost(&self, id: PeerId) -> Error {
         self.unreached.get(&id).cloned().unwrap_or_else(|| State::gone(id))
     }
@@ -323,6 +352,12 @@ impl State {
             self.gone.push(id);
             self.notices.push_back(Notice::Lost);
         }
+    }
+
+    /// A packet that tells others, who may depend on it, that a process is lost to this one.
+    pub(crate) fn word_of_loss(&self, id: PeerId) -> Header {
+        let value = if self.unreached.contains_key(&id) { OUT_OF_REACH } else { 0 };
+        Header::control(Kind::Lost, id.0, value)
     }
 
     /// Some process of these that was lost, as this one knows or has heard.

@@ -25,6 +25,9 @@ const GAP: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(100);
 /// Most processes that are told of at a time: one that waits for more hears of the first.
 const MOST: usize = 16;
+/// So many of them are kept for those that ask this process, where there are as many. A verdict needs the words of both of a pair,
+/// and where more than [`MOST`] cannot be reached each would else name others than those that name it.
+const OF_THOSE_THAT_ASK: usize = MOST / 2;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -35,12 +38,19 @@ pub(crate) struct InVain {
     said: Option<Instant>,
     /// Those that were told of.
     told: BTreeSet<PeerId>,
+    /// Those that ask this process, as the launcher said; at most the job's.
+    asked_by: BTreeSet<PeerId>,
 }
 
 impl InVain {
     /// Whether it is too early for another [`InVain::look`].
     pub(crate) fn is_early(&self, now: Instant) -> bool {
         self.looking.is_some_and(|(_, last)| now.saturating_duration_since(last) < PAUSE)
+    }
+
+    /// The launcher says that this process is asked.
+    pub(crate) fn is_asked(&mut self, by: PeerId) {
+        self.asked_by.insert(by);
     }
 
     /// This process has looked at its fabric; `silent`: who has been asked in vain, for [`LEAST`] at least. Returns of whom the
@@ -56,10 +66,16 @@ impl InVain {
         if looks < PERIOD || !is_due {
             return Vec::new();
         }
-        let told = silent.iter().map(|&(peer, _)| peer);
+        let silent: BTreeSet<PeerId> = silent.iter().map(|&(peer, _)| peer).collect();
+        // The lowest first, here as at all others: who has the lowest number of all is named by whomever it names.
+        let mut told: Vec<PeerId> =
+            self.asked_by.intersection(&silent).copied().take(OF_THOSE_THAT_ASK).collect();
         // Of those that were told of before the launcher waits to hear again.
-        let (before, fresh): (Vec<PeerId>, Vec<PeerId>) = told.partition(|peer| self.told.contains(peer));
-        let told: Vec<PeerId> = before.into_iter().chain(fresh).take(MOST).collect();
+        let others = silent.iter().filter(|peer| !told.contains(peer)).copied();
+        let (before, fresh): (Vec<PeerId>, Vec<PeerId>) = others.partition(|peer| self.told.contains(peer));
+        let room = MOST - told.len();
+        told.extend(before.into_iter().chain(fresh).take(room));
+        told.sort_unstable();
         self.told = told.iter().copied().collect();
         self.said = (!told.is_empty()).then_some(now).or(self.said);
         told
@@ -71,7 +87,8 @@ impl InVain {
 pub struct Ways {
     /// The launcher is to be told that these give no answer, although this process looks.
     pub in_vain: Vec<PeerId>,
-    /// The launcher says that no way leads to these, and nothing was heard of them since.
+    /// The launcher says that no way leads to these. That binds both of a pair, as a death does, also when something was heard
+    /// meanwhile: the other has given this process up, or is about to, and the launcher does not speak of the two again.
     pub unreachable: Vec<PeerId>,
 }
 
@@ -95,12 +112,14 @@ impl Engine {
         for inquiry in inquiries {
             match inquiry {
                 // Should the two have met already, the fabric asks who is silent for long by itself.
-                Inquiry::Asks(peer) => self.mind(peer),
+                Inquiry::Asks(peer) => {
+                    self.in_vain.is_asked(peer);
+                    self.mind(peer);
+                }
                 Inquiry::Unreachable(peer) => ways.unreachable.push(peer),
             }
         }
         let silent = self.fabric.in_vain(LEAST);
-        ways.unreachable.retain(|peer| silent.iter().any(|(other, _)| other == peer));
         ways.in_vain = self.in_vain.look(&silent, now);
         ways
     }
@@ -110,11 +129,18 @@ impl Engine {
         self.fabric.way(peer)
     }
 
-    /// No way leads to a process, which lives: whatever depends on it ends with `error`, as if it were lost.
+    /// What is said of a process that lives and cannot be reached ([`Engine::cannot_reach`]).
+    pub fn unreached(&self, peer: PeerId) -> Option<&Error> {
+        self.state.unreached.get(&peer)
+    }
+
+    /// No way leads to a process, which lives: whatever depends on it ends with `error`, as if it were lost, also what a device
+    /// has of it, and should the way carry again nothing comes by it.
     #[cold]
     pub fn cannot_reach(&mut self, peer: PeerId, error: Error) {
         if !self.state.is_dead(peer) {
             self.state.unreached.insert(peer, error.clone());
+            self.fabric.give_up_way(peer);
             self.bury(peer, error);
         }
     }
@@ -157,6 +183,18 @@ mod tests {
     }
 
     #[test]
+    fn those_that_are_told_of_are_in_order_whatever_the_order_of_contact() {
+        let (mut in_vain, mut now) = (InVain::default(), Instant::now());
+        let met = [(PeerId(5), LEAST), (PeerId(3), LEAST)];
+        for _ in 0..60 {
+            now += PAUSE;
+            let told = in_vain.look(&met, now);
+            assert!(told.is_empty() || told == [PeerId(3), PeerId(5)], "{told:?}");
+        }
+        assert_eq!(in_vain.told.len(), 2);
+    }
+
+    #[test]
     fn of_many_those_that_were_told_of_before_are_told_of_again() {
         let (mut in_vain, mut now) = (InVain::default(), Instant::now());
         let mut say = |peers: &[(PeerId, Duration)]| {
@@ -168,10 +206,60 @@ mod tests {
                 }
             }
         };
-        let all = silent(2 * MOST as u32);
+        let mut all = silent(2 * MOST as u32);
         let first = say(&all[MOST..]);
         assert_eq!(first.len(), MOST);
-        assert_eq!(say(&all), first);
-        assert_eq!(say(&all[..3]), silent(3).iter().map(|&(peer, _)| peer).collect::<Vec<_>>());
+        all.reverse();
+        assert_eq!(say(&all), first, "ascending, too");
+        assert_eq!(say(&all[..3]), [29, 30, 31].map(PeerId));
+    }
+
+    /// Of many hosts none of which can reach another, in whatever order they have met: all pairs get their verdict, though each
+    /// process names a few at a time. The launcher is what `weft-launch` says in its `ways`: who is named is told who asks, and two
+    /// that name each other without a pause are cut.
+    #[test]
+    fn of_many_that_cannot_reach_each_other_all_pairs_are_cut() {
+        for (hosts, stride) in [(17, 1), (34, 1), (34, 5), (41, 1), (60, 7)] {
+            let mut all: Vec<InVain> = (0..hosts).map(|_| InVain::default()).collect();
+            let mut silent: Vec<Vec<(PeerId, Duration)>> = (0..hosts)
+                .map(|me| (1..hosts).map(|step| (PeerId((me + step * stride) % hosts), LEAST)).collect())
+                .collect();
+            silent
+                .iter_mut()
+                .zip(0..)
+                .for_each(|(silent, me)| silent.retain(|&(peer, _)| peer != PeerId(me)));
+            let (mut now, mut turns) = (Instant::now(), 0);
+            // Since when two name each other.
+            let mut mutual = std::collections::BTreeMap::new();
+            while silent.iter().any(|silent| !silent.is_empty()) {
+                turns += 1;
+                assert!(turns < 4000, "{hosts} hosts, stride {stride}: some never hear a verdict");
+                now += PERIOD;
+                let named: Vec<Vec<PeerId>> = (0..hosts as usize)
+                    .map(|me| {
+                        // It looks in between, too, and speaks at one of the two looks.
+                        let mut said = all[me].look(&silent[me], now - PERIOD / 2);
+                        said.extend(all[me].look(&silent[me], now));
+                        said
+                    })
+                    .collect();
+                for (me, peers) in named.iter().enumerate() {
+                    for peer in peers {
+                        all[peer.0 as usize].is_asked(PeerId(me as u32));
+                        let names = named[peer.0 as usize].contains(&PeerId(me as u32));
+                        let pair = (me.min(peer.0 as usize), me.max(peer.0 as usize));
+                        if names {
+                            mutual.entry(pair).or_insert(turns);
+                        }
+                    }
+                }
+                let names = |one: usize, other: usize| named[one].contains(&PeerId(other as u32));
+                mutual.retain(|&(one, other), _| names(one, other) && names(other, one));
+                for (&(one, other), _) in mutual.iter().filter(|&(_, &since)| turns - since >= 15) {
+                    silent[one].retain(|&(peer, _)| peer != PeerId(other as u32));
+                    silent[other].retain(|&(peer, _)| peer != PeerId(one as u32));
+                }
+            }
+        }
     }
 }

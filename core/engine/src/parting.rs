@@ -4,8 +4,10 @@
 //! Who ends MPI may live on, and begin again with a session. Its farewell carries the number of the life that is over
 //! ([`Farewell`]), and every channel has an age, so that a farewell ends exactly what waits for an answer on channels of that
 //! life or older, however late it is heard. It is heard behind everything that the process sent: as a packet where the two have
-//! met, and where they share memory by a word there, before which the process's packets are drained. So a receive that has
-//! found nothing by then never will.
+//! met, and where they share memory by a word there, before which the process's packets are drained. Those of other nodes that it never met
+//! hear it from the launcher, by another way: what it sent has arrived by then, or was waited for as long as
+//! [`Engine::may_be_in_flight`] says, and the hearers keep the word back while their fabric brings something (`told_deaths`). So a
+//! receive that has found nothing by then never will.
 
 use crate::engine::{Engine, State};
 use crate::internal::Notice;
@@ -13,7 +15,7 @@ use crate::peers::{LeadTarget, Outgoing};
 use crate::requests::{ANYBODY, Phase, TAKEN, TRANSFERRING};
 use crate::schedule::PeerMap;
 use crate::types::RequestId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use weft_api::Transport;
 use weft_types::{Age, ContextId, Error, ErrorClass, Farewell, PeerId, Rank};
@@ -26,6 +28,8 @@ pub(crate) struct Partings {
     said: BTreeMap<PeerId, Farewell>,
     /// Whose farewell others have told of: their messages may still come, so that this only explains failures.
     heard: BTreeMap<PeerId, Farewell>,
+    /// Whom others cannot reach, as they tell: this process may, so that this, too, only explains failures. Of the job's processes.
+    cut_off: BTreeSet<PeerId>,
     /// By channel: what is known of communicators. Others are as `MPI_COMM_WORLD`.
     channels: BTreeMap<ContextId, Known>,
 }
@@ -65,6 +69,12 @@ impl Partings {
     pub(crate) fn hear(&mut self, peer: PeerId, farewell: Farewell) {
         let heard = self.heard.entry(peer).or_default();
         *heard = heard.and(farewell);
+    }
+
+    /// Others say that they cannot reach a process.
+    #[cold]
+    pub(crate) fn hear_of_a_cut(&mut self, peer: PeerId) {
+        self.cut_off.insert(peer);
     }
 
     /// Whether a process has left a communicator, as it has said itself.
@@ -120,7 +130,8 @@ impl Engine {
             (0..self.state.peers.len()).filter(living).map(|index| self.state.peers.at(index).id).collect();
         for peer in living {
             for lost in self.state.gone.clone() {
-                self.send_control(peer, Header::control(Kind::Lost, lost.0, 0), &[]);
+                let word = self.state.word_of_loss(lost);
+                self.send_control(peer, word, &[]);
             }
             let word = u64::from(farewell.to_word());
             self.send_control(peer, Header::control(Kind::Lost, me.0, word), &[]);
@@ -271,6 +282,25 @@ impl State {
                 id.0
             ),
         )
+    }
+
+    /// The error of a call that others have failed in because they cannot reach a process, which this one may reach.
+    pub(crate) fn cut_off(id: PeerId) -> Error {
+        Error::new(
+            ErrorClass::OTHER,
+            format!(
+                "other processes of the communicator, which process {} is one of, cannot reach it and have failed in this call: \
+                 mpiexec names the hosts between which nothing passes",
+                id.0
+            ),
+        )
+    }
+
+    /// One of these processes that this one cannot reach, or others of a run, as they tell.
+    #[cold]
+    pub(crate) fn cut_off_among(&self, processes: &dyn PeerMap) -> Option<PeerId> {
+        let all = self.unreached.keys().chain(&self.partings.cut_off);
+        all.copied().find(|&peer| processes.contains(peer))
     }
 
     /// The error of everything that depends on a process that is not there: it has ended MPI, or is lost.

@@ -12,7 +12,7 @@ use weft_api::zero_copy::{
     ZeroCopy,
 };
 use weft_api::{Capabilities, Handler, Refused, Sink, Transport};
-use weft_shm::{Config, Inquiry, LonelyBell, Shm, Waking};
+use weft_shm::{Config, LonelyBell, Shm, Waking};
 use weft_sim::SimPort;
 use weft_types::{Error, Farewell, PeerId, Result};
 use weft_wire::Header;
@@ -20,6 +20,7 @@ use weft_wire::Header;
 mod bell;
 mod elsewhere;
 mod lanes;
+mod ways;
 
 pub use bell::EngineBell;
 
@@ -131,52 +132,6 @@ impl Transports {
             Transports::Fabric(forced) => forced.fabric.device_work(),
             Transports::Both(both) => both.fabric().device_work(),
             Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => (0, 0),
-        }
-    }
-
-    /// As [`Fabric::ways`].
-    pub(crate) fn ways(&self, most: usize) -> Vec<(PeerId, String)> {
-        match self {
-            Transports::Fabric(forced) => forced.fabric.ways(most),
-            Transports::Both(both) => both.fabric().ways(most),
-            Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => Vec::new(),
-        }
-    }
-
-    /// As [`Fabric::asks_in_vain`], or the launcher has something to say of ways.
-    #[inline]
-    pub(crate) fn asks_in_vain(&self) -> bool {
-        match self {
-            Transports::Both(both) => both.fabric().asks_in_vain() || both.shm().has_inquiries(),
-            Transports::Fabric(forced) => forced.asks_in_vain(),
-            Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => false,
-        }
-    }
-
-    /// As [`Fabric::in_vain`].
-    pub(crate) fn in_vain(&self, least: Duration) -> Vec<(PeerId, Duration)> {
-        match self {
-            Transports::Fabric(forced) => forced.fabric.in_vain(least),
-            Transports::Both(both) => both.fabric().in_vain(least),
-            Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => Vec::new(),
-        }
-    }
-
-    /// What the launcher has said of ways since the last call.
-    pub(crate) fn inquiries(&mut self) -> Vec<Inquiry> {
-        match self {
-            Transports::Fabric(forced) => forced.inquiries(),
-            Transports::Both(both) => both.shm_mut().inquiries(),
-            Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => Vec::new(),
-        }
-    }
-
-    /// As [`Fabric::way`].
-    pub(crate) fn way(&self, peer: PeerId) -> Option<String> {
-        match self {
-            Transports::Fabric(forced) => forced.fabric.way(peer),
-            Transports::Both(both) => both.fabric().way(peer),
-            Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => None,
         }
     }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use weft_datatype::{Datatype, Form, Memory};
 use weft_engine::{Engine, Envelope, Rendezvous, RequestId, Selector, SendMode, Started};
 use weft_sim::Random;
-use weft_types::{ContextId, ErrorClass, PeerId, Rank, Tag};
+use weft_types::{ContextId, Error, ErrorClass, PeerId, Rank, Tag};
 
 const CONTEXT: ContextId = ContextId(4);
 
@@ -194,6 +194,47 @@ fn a_death_in_the_middle_ends_both_kinds() {
             assert!(ends.iter().any(Option::is_some), "seed {seed}: all six were through already");
             for error in ends.into_iter().flatten() {
                 assert_eq!(error.class(), ErrorClass::PROC_ABORTED);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_a_device_moves_ends_when_no_way_leads_to_the_other() {
+    for way in [Rendezvous::Read, Rendezvous::Write] {
+        for steps in 0..40 {
+            let mut engines = engines(2, 2, way);
+            let (data, room) = (filled(|at| at as u8), filled(|_| 0));
+            let (envelope, selector) = envelope(1);
+            let receive = engines[1].as_mut().unwrap().recv(selector, room.recv_view(0, 0, ROOM)).unwrap();
+            let sender = engines[0].as_mut().unwrap();
+            let sent = sender.send(envelope, SendMode::Standard, data.send_view(0, 0, ROOM)).unwrap();
+            let Started::Pending(send) = sent else { panic!("such a message needs its receiver") };
+            for _ in 0..steps {
+                step(&mut engines);
+            }
+            // The launcher's verdict: from now on nothing passes, because neither sees the other move.
+            for (me, request) in [(0, send), (1, receive)] {
+                let engine = engines[me].as_mut().unwrap();
+                let context = format!("{way:?}, after {steps} steps, process {me}");
+                engine.cannot_reach(PeerId(1 - me as u32), Error::new(ErrorClass::OTHER, "out of reach"));
+                let begun = Instant::now();
+                while !engine.is_complete(request) {
+                    assert!(begun.elapsed() < Duration::from_secs(60), "it never ends ({context})");
+                    engine.progress();
+                }
+                let error = engine.take(request).error;
+                assert!(
+                    error.as_ref().is_none_or(|error| error.text() == "out of reach"),
+                    "{error:?} ({context})"
+                );
+                while engine.asks_in_vain() || !engine.is_quiet_since(Duration::ZERO) {
+                    assert!(
+                        begun.elapsed() < Duration::from_secs(60),
+                        "it asks or waits for ever ({context})"
+                    );
+                    engine.progress();
+                }
             }
         }
     }

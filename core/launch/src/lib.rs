@@ -29,6 +29,7 @@ mod spawn;
 mod values;
 pub mod watch;
 pub mod ways;
+mod words;
 
 use command_line::Request;
 

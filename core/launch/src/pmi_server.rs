@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use weft_boot::card::parse_rank_list;
+use weft_boot::card::{parse_rank_list, parse_ranks_in_any_order};
 use weft_boot::pmi::mapping;
 use weft_boot::pmi::wire1::{Command, LineBuffer, decode_word};
 use weft_boot::stall::{self, Stall};
@@ -332,15 +332,15 @@ impl Server {
                 }
             }
             "weft_in_vain" => {
-                let size = self.ranks.len();
-                let others = parse_rank_list(word("ranks")).unwrap_or_default().into_iter();
-                let others: Vec<usize> =
-                    others.map(|rank| rank as usize).filter(|&rank| rank < size).take(MOST_IN_VAIN).collect();
-                if let Some(patience) =
-                    command.number("patience").and_then(|seconds: i32| seconds.try_into().ok())
-                {
-                    actions.push(Action::InVain { rank, others, patience: Duration::from_secs(patience) });
-                }
+                let others = parse_ranks_in_any_order(word("ranks")).ok();
+                let patience = command.number("patience").and_then(|seconds: i32| seconds.try_into().ok());
+                // What cannot be read would be a verdict that never comes.
+                let (Some(others), Some(patience)) = (others, patience) else {
+                    return actions.push(Action::Garbled { rank, what: command.emit() });
+                };
+                let others = others.into_iter().map(|rank| rank as usize);
+                let others = others.filter(|&rank| rank < self.ranks.len()).take(MOST_IN_VAIN).collect();
+                actions.push(Action::InVain { rank, others, patience: Duration::from_secs(patience) });
             }
             "weft_farewell" => {
                 if let Some(word) = command.get("word").and_then(|word| word.parse().ok()) {
@@ -390,6 +390,7 @@ fn refusal(rank: usize, answer: &str, why: &str) -> Action {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use weft_boot::pmi::client1::in_vain_command;
 
     fn server(size: usize) -> Server {
         Server::new("job", &vec![0; size], 8)
@@ -496,6 +497,23 @@ mod tests {
             [Action::Started { rank: 0, pid: Some(7) }]
         );
         assert_eq!(say(&mut server, 0, "cmd=weft_start pid=8\n"), [Action::StartedAgain { rank: 0 }]);
+    }
+
+    #[test]
+    fn ranks_asked_in_vain_are_heard_in_any_order() {
+        let in_vain = |others: &[usize]| {
+            [Action::InVain { rank: 2, others: others.to_vec(), patience: Duration::from_secs(30) }]
+        };
+        let mut server = server(6);
+        for (peers, others) in [(&[5, 3][..], &[3, 5][..]), (&[1, 0, 2], &[0, 1, 2]), (&[9, 4], &[4])] {
+            let line = in_vain_command(peers, 30).emit();
+            assert_eq!(say(&mut server, 2, &line), in_vain(others), "{line}");
+        }
+        assert_eq!(say(&mut server, 2, "cmd=weft_in_vain ranks=5,3-4,5 patience=30\n"), in_vain(&[3, 4, 5]));
+        for bad in ["ranks=3-x patience=30", "ranks=3", "ranks=5-3 patience=30", "ranks=3 patience=-1"] {
+            let said = say(&mut server, 2, &format!("cmd=weft_in_vain {bad}\n"));
+            assert!(matches!(said[..], [Action::Garbled { rank: 2, .. }]), "{bad}: {said:?}");
+        }
     }
 
     #[test]

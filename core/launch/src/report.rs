@@ -26,6 +26,14 @@ pub fn cut(one: (usize, &str), other: (usize, &str), time: Duration) -> String {
     )
 }
 
+/// Says that the ranks of a host are not told which others have ended MPI after a loss or cannot be reached, from now on.
+pub fn not_said(host: &str, why: &str) -> String {
+    format!(
+        "mpiexec: the ranks on {host} cannot be told of others that have ended MPI or cannot be reached: {why}. They may wait for \
+         them for ever\n"
+    )
+}
+
 /// Ranks listed one by one; of more, only the number is told.
 const LISTED: usize = 8;
 

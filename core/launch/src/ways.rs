@@ -19,6 +19,9 @@ const LEAST_WORDS: u32 = 3;
 /// Most pairs that are watched; of others nothing is concluded until some of these are over.
 const MOST_PAIRS: usize = 1 << 16;
 
+/// A rank is told so often of each that asks it. It asks for ever from then on; the further ones help if it began MPI anew.
+const MOST_ASKED: u8 = 3;
+
 /// Most pairs of hosts that are named to the user: more than a screen helps nobody.
 const MOST_TOLD: usize = 6;
 
@@ -50,6 +53,8 @@ struct Side {
     last: Option<Instant>,
     /// How often, since both began.
     words: u32,
+    /// How often the other was told that this one asks it.
+    asked: u8,
 }
 
 /// Two ranks of which one at least asks the other in vain.
@@ -68,6 +73,8 @@ pub struct Ways {
     pairs: BTreeMap<(usize, usize), Pair>,
     /// Hosts between which nothing passes, as the user was told.
     told: BTreeSet<[usize; 2]>,
+    /// Whether ranks missed a verdict or a farewell.
+    has_missed_words: bool,
 }
 
 impl Ways {
@@ -97,6 +104,11 @@ impl Ways {
     pub fn is_to_be_told(&mut self, mut hosts: [usize; 2]) -> bool {
         hosts.sort_unstable();
         self.told.len() < MOST_TOLD && self.told.insert(hosts)
+    }
+
+    /// A verdict or a farewell cannot be told. Whether the user is to be told so: once.
+    pub fn misses_words(&mut self) -> bool {
+        !std::mem::replace(&mut self.has_missed_words, true)
     }
 
     /// A rank has ended MPI, or its process: nobody has to reach it.
@@ -130,8 +142,12 @@ impl Pair {
             self.is_cut = true;
             return Some(Some(time));
         }
-        // Again whenever it begins anew: the other may have been asked before it lost what it had.
-        (!own && !other).then_some(None)
+        // Again when it begins anew: the other may have been asked before it lost what it had.
+        if own || other || self.sides[side].asked >= MOST_ASKED {
+            return None;
+        }
+        self.sides[side].asked += 1;
+        Some(None)
     }
 }
 

@@ -48,6 +48,21 @@ fn a_pause_of_either_begins_anew_and_asks_again() {
 }
 
 #[test]
+fn a_rank_that_computes_again_and_again_is_told_of_each_a_few_times() {
+    let (mut ways, mut now) = (Ways::default(), Instant::now());
+    let mut asked = 0;
+    for _ in 0..1000 {
+        asked += say(&mut ways, &mut now, 2, &[(0, 1)]).len();
+        now += 2 * PAUSE;
+    }
+    assert_eq!(asked, usize::from(MOST_ASKED));
+    // The other way round it is another question, and what is certain is said all the same.
+    assert_eq!(say(&mut ways, &mut now, 1, &[(1, 0)]), [(0, Step::Ask { rank: 0, about: 1 })]);
+    let steps = say(&mut ways, &mut now, 100, &[(0, 1), (1, 0)]);
+    assert!(matches!(steps[..], [(_, Step::Cut { one: 0, other: 1, .. })]), "{steps:?}");
+}
+
+#[test]
 fn words_that_were_held_up_prove_nothing() {
     let (mut ways, begun) = (Ways::default(), Instant::now());
     let late = begun + 10 * PATIENCE;

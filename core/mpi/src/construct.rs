@@ -53,6 +53,8 @@ pub struct Construction {
     search: Search,
     /// What this process contributes to the agreement.
     flags: u64,
+    /// The channel is agreed on; whether all have opened its lane is being agreed on.
+    settled: Option<Settled>,
     /// The same: the age of the parent, or the life of this process.
     age: Age,
     attributes: Vec<Attribute>,
@@ -69,6 +71,16 @@ enum Stage {
     Sweeping(Box<Sweep>),
     /// Two groups get to know each other.
     Meeting(Box<Meeting>),
+}
+
+/// What an agreement has settled.
+#[derive(Clone, Copy, Debug)]
+struct Settled {
+    context: ContextId,
+    /// Where the parent's next search begins.
+    hint: u32,
+    agreed: Proposal,
+    lane: u32,
 }
 
 /// What is being made.
@@ -132,7 +144,12 @@ impl Process {
         let room = self.comms.room() > self.contexts.proposals();
         let wide = if self.wide.is_some() { context::WIDE } else { 0 };
         let room = if room { context::ROOM } else { 0 };
-        context::WELL | context::lane_flags(self.contexts.lanes) | wide | room
+        let open = self.lanes.iter().map(|(number, lane)| context::open_flags(number, lane.is_wide()));
+        context::WELL
+            | context::lane_flags(self.contexts.lanes)
+            | wide
+            | room
+            | open.fold(0, |all, lane| all | lane)
     }
 
     /// Starts the first round of agreement on the parent's collective channel.
@@ -308,10 +325,20 @@ impl Construction {
                     }
                 },
             };
-            if let Some((context, hint)) = process.contexts.answer(&mut self.search, &agreed)? {
-                return self.finish(process, context, hint, &agreed).map(Some);
+            if let Some(settled) = self.settled.take() {
+                let lane = if agreed.flags & context::LANE_OPEN != 0 { settled.lane } else { 0 };
+                return self.finish(process, Settled { lane, ..settled }).map(Some);
             }
-            self.sweep_again(process)?;
+            match process.contexts.answer(&mut self.search, &agreed)? {
+                None => self.sweep_again(process)?,
+                Some((context, hint)) => {
+                    let settled = Settled { context, hint, agreed, lane: agreed.lane(context) };
+                    if self.is_lane_open(process, &settled) {
+                        return self.finish(process, settled).map(Some);
+                    }
+                    self.open_lane(process, settled);
+                }
+            }
         }
     }
 
@@ -366,6 +393,40 @@ impl Construction {
         Ok(())
     }
 
+    /// Whether everybody who takes part has the lane of the new communicator, as all of them know.
+    fn is_lane_open(&self, process: &Process, settled: &Settled) -> bool {
+        if settled.lane == 0 {
+            return true;
+        }
+        let mut everyone = (0..self.everyone.size).map(|rank| self.everyone.peers.peer(Rank(rank)));
+        // Communicators of some of them may be on one node all the same, and need less.
+        let wide = settled.agreed.flags & context::WIDE != 0 && !process.engine.are_here(&mut everyone);
+        settled.agreed.is_open(settled.lane, wide)
+    }
+
+    /// Opens the lane of the new communicator, if this process is to be a member that needs it, and asks whether all could.
+    fn open_lane(&mut self, process: &mut Process, settled: Settled) {
+        let members: Vec<PeerId> = match &self.result {
+            Outcome::Nothing => Vec::new(),
+            Outcome::Intra(group) => group.peers().collect(),
+            Outcome::Inter(Inter { sides, .. }) | Outcome::Merged(sides) => {
+                sides.first.peers().chain(sides.second.peers()).collect()
+            }
+            Outcome::Part { .. } | Outcome::Meeting(_) => unreachable!("resolved before the agreement ends"),
+        };
+        let wide = !process.engine.are_here(members.iter().copied());
+        let needed = !members.is_empty() && (!wide || settled.agreed.flags & context::WIDE != 0);
+        let opened = if needed { process.open_lane(settled.lane, wide) } else { Ok(()) };
+        if let Err(error) = &opened {
+            process.tell_lane_shared(settled.lane, error);
+        }
+        let flags = context::WELL | if opened.is_ok() { context::LANE_OPEN } else { 0 };
+        let proposal = Proposal { mask: Default::default(), flags, age: self.age.max(settled.agreed.age) };
+        let Everyone { place, size, .. } = self.everyone;
+        self.stage = Stage::Sweeping(Box::new(Sweep::agree(place.0, size, proposal)));
+        self.settled = Some(settled);
+    }
+
     /// The groups of an intercommunicator know each other.
     fn meet(&mut self, met: meeting::Met) {
         let Outcome::Meeting(local) = &self.result else { unreachable!("only these meet") };
@@ -381,9 +442,7 @@ impl Construction {
     fn finish(
         &mut self,
         process: &mut Process,
-        context: ContextId,
-        hint: u32,
-        agreed: &Proposal,
+        Settled { context, hint, agreed, lane }: Settled,
     ) -> Result<Option<Handle>> {
         if self.remembers
             && let Ok(parent) = process.comms.get_mut(self.parent)
@@ -414,8 +473,7 @@ impl Construction {
         // Whether all members are on one node is the same at all of them, and so is whether all have lanes that reach other
         // nodes.
         let wide = !process.engine.are_here(comm.processes());
-        comm.lane = if !wide || agreed.flags & context::WIDE != 0 { agreed.lane(context) } else { 0 };
-        process.open_lane_of(&comm, wide)?;
+        comm.lane = if !wide || agreed.flags & context::WIDE != 0 { lane } else { 0 };
         comm.age = self.age.max(agreed.age);
         process.life = process.life.max(comm.age.0);
         let (lane, age, number) = (comm.lane, comm.age, comm.size);

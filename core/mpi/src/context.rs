@@ -18,6 +18,9 @@
 //! Other bits of the flags say, one each, how many lanes this process can use: the new communicator's lane follows from the
 //! number and from the smallest of these ([`Proposal::lane`], [`crate::lanes`]). A process that serves one thread sets none.
 //!
+//! And one each which lanes are open here. Where the lane that results is not open at all participants, they open it, and agree
+//! once more on whether all could ([`LANE_OPEN`]); if not, the communicator shares lane 0.
+//!
 //! Numbers return when the communicator is freed. Memory is 64 bytes per window in use.
 
 use std::collections::BTreeMap;
@@ -67,8 +70,19 @@ pub const SECOND_LOW: u64 = 1 << 6;
 /// This process can open lanes that reach other nodes.
 pub const WIDE: u64 = 1 << 7;
 
+/// This process's end of the lane agreed upon is open.
+pub const LANE_OPEN: u64 = 1 << 8;
+
 /// First of the bits that stand for lanes.
 const FIRST_LANE: u32 = 16;
+/// First of those that say of each lane that it is open here, and that it reaches other nodes.
+const FIRST_OPEN: u32 = 24;
+const FIRST_WIDE: u32 = 32;
+
+/// The flags of a lane that is open here; `wide`: it reaches other nodes.
+pub const fn open_flags(lane: u32, wide: bool) -> u64 {
+    1 << (FIRST_OPEN + lane) | (wide as u64) << (FIRST_WIDE + lane)
+}
 
 /// The flags of a process that can use `lanes` lanes; 0 and 1 both mean lane 0 only.
 pub const fn lane_flags(lanes: u32) -> u64 {
@@ -82,6 +96,12 @@ impl Proposal {
         let lanes = (self.flags >> FIRST_LANE & lane_flags(crate::lanes::LANES) >> FIRST_LANE).count_ones();
         // Lane 0 is left to MPI_COMM_WORLD and to whoever serves one thread.
         if lanes < 2 { 0 } else { 1 + context.0 / 2 % (lanes - 1) }
+    }
+
+    /// Whether a lane is open at all that took part; `wide`: so that it reaches other nodes.
+    pub const fn is_open(&self, lane: u32, wide: bool) -> bool {
+        let wanted = open_flags(lane, wide);
+        self.flags & wanted == wanted
     }
 
     /// Words of a proposal on the wire.
@@ -312,6 +332,22 @@ mod tests {
         assert_eq!(both(1, 8), [0; 7]);
         assert_eq!(both(3, 8), [1, 2, 1, 2, 1, 2, 1]);
         assert_eq!(both(8, 8), [3, 4, 5, 6, 7, 1, 2], "neighbours in different lanes");
+    }
+
+    #[test]
+    fn a_lane_is_open_where_it_is_at_all() {
+        let mut agreed =
+            Proposal { mask: [0; WORDS], flags: open_flags(1, true) | open_flags(7, true), age: Age::WORLD };
+        agreed.and(&Proposal {
+            mask: [0; WORDS],
+            flags: open_flags(1, false) | open_flags(7, true),
+            age: Age::WORLD,
+        });
+        let open =
+            [(1, false), (1, true), (2, false), (7, true)].map(|(lane, wide)| agreed.is_open(lane, wide));
+        assert_eq!(open, [true, false, false, true]);
+        let all = (0..crate::lanes::LANES).fold(0, |all, lane| all | open_flags(lane, true));
+        assert_eq!(all & (lane_flags(crate::lanes::LANES) | LANE_OPEN | WIDE | WELL | ROOM | OPEN), 0);
     }
 
     fn agree(processes: &mut [Contexts], members: &[usize], hint: u32) -> (ContextId, u32) {

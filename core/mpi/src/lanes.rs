@@ -247,7 +247,15 @@ impl Lane {
         self.wide.store(true, Ordering::Relaxed);
     }
 
-    /// A process of another node is lost, as lane 0 has found out.
+    /// A process of another node is lost, or cannot be reached, as lane 0, whose engine is given, has found out.
+    pub(crate) fn hear_gone(&self, peer: PeerId, first: &Engine) {
+        match first.unreached(peer) {
+            Some(error) => self.with(|inner| inner.engine.cannot_reach(peer, error.clone())),
+            None => self.hear_lost(peer),
+        }
+    }
+
+    /// A process of another node is lost, or has no end of this lane.
     pub(crate) fn hear_lost(&self, peer: PeerId) {
         self.with(|inner| inner.engine.hear_lost(peer));
     }

@@ -61,6 +61,8 @@ pub struct Process {
     pub(crate) building: Vec<Handle>,
     /// Lanes that reach other nodes, where there can be such.
     pub(crate) wide: Option<Box<WideLanes>>,
+    /// Whether it was said that a lane could not be opened.
+    pub(crate) told_lane_shared: bool,
     /// The parts of the machine, once somebody has asked; then `None` inside when they cannot be read.
     pub(crate) machine: Option<Option<Arc<crate::topology::locality::Machine>>>,
     /// The default file error handler, attached to `MPI_FILE_NULL` (section 14.7).
@@ -194,6 +196,7 @@ impl Process {
             retired: Vec::new(),
             building: Vec::new(),
             wide,
+            told_lane_shared: false,
             machine: None,
             file_errhandler: Handle(abi::MPI_ERRORS_RETURN),
             initial_errhandler,
@@ -390,17 +393,41 @@ impl Process {
     /// After a loss, what this process owes to others leaves in all lanes, and then its farewell.
     #[cold]
     fn part(&mut self, farewell: Farewell) {
-        self.say_last_words(farewell);
+        let begun = Instant::now();
+        self.say_last_words(farewell, begun);
         self.engine.part(farewell);
         if self.wide.is_some() {
+            // The launcher's word goes by another way than what is in flight, which it must not overtake.
+            self.see_off(begun);
             self.launcher.part(farewell.to_word());
+        }
+    }
+
+    /// Until what the fabrics of all lanes have in flight has arrived, for as long as [`Engine::may_be_in_flight`] says of a wait
+    /// since `begun`.
+    #[cold]
+    fn see_off(&mut self, begun: Instant) {
+        loop {
+            let since = begun.elapsed();
+            self.engine.progress();
+            self.progress_wide();
+            let mut flies = self.engine.may_be_in_flight(since);
+            for (_, lane) in self.lanes.iter() {
+                flies |= lane.with(|inner| {
+                    inner.engine.progress();
+                    inner.engine.may_be_in_flight(since)
+                });
+            }
+            if !flies {
+                return;
+            }
+            std::thread::yield_now();
         }
     }
 
     /// What streams goes by no queue, and a farewell would overtake it: it leaves first.
     #[cold]
-    fn say_last_words(&mut self, farewell: Farewell) {
-        let begun = Instant::now();
+    fn say_last_words(&mut self, farewell: Farewell, begun: Instant) {
         self.push_last_words(begun);
         for (_, lane) in self.lanes.iter() {
             lane.with(|inner| inner.engine.farewell(farewell));

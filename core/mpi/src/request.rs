@@ -465,7 +465,7 @@ impl Requests {
                 Done { error: outcome.err(), comm, made, ..Done::new(MpiStatus::NO_MESSAGE) }
             }
             Local::OneSided(operation, window) => {
-                let (error, window) = (operation.error(), *window);
+                let (error, window) = (operation.take_error(), *window);
                 self.forget(handle);
                 Done { error, comm: window, ..Done::new(MpiStatus::NO_MESSAGE) }
             }

@@ -12,7 +12,6 @@
 
 mod desk;
 
-use crate::comm::Comm;
 use crate::fabric::Opener;
 use crate::lanes::LANES;
 use crate::process::Process;
@@ -105,18 +104,13 @@ impl WideLanes {
         self.opener.way()
     }
 
-    /// Opens the end of a lane.
+    /// Opens the end of a lane. What fails may be tried again: nobody asks for a lane before all its members have said that they
+    /// have opened it.
     fn open(&mut self, lane: u32) -> Result<Wide> {
-        // Others may have heard the answer: it stays.
-        if let Some(Err(why)) = self.counter.lock().0.own(lane) {
-            return Err(Error::new(ErrorClass::OTHER, why.clone()));
-        }
         self.begun = true;
         let contacts = LaneContacts { counter: self.counter.clone(), lane };
-        let opened = self.opener.open(contacts.clone());
-        let card = opened.as_ref().map(|(_, card)| card.clone()).map_err(ToString::to_string);
-        self.counter.lock().0.opened(lane, card);
-        let (fabric, _) = opened?;
+        let (fabric, card) = self.opener.open(contacts.clone())?;
+        self.counter.lock().0.opened(lane, Ok(card));
         Ok(Wide { fabric, contacts: Arc::new(contacts) })
     }
 }
@@ -142,7 +136,7 @@ impl Process {
         if let Some(lanes) = self.wide.as_ref().filter(|_| wide) {
             // What the others were told before this one was there.
             let (open, gone) = (self.lanes.at(lane), &self.engine.gone()[..lanes.told]);
-            gone.iter().for_each(|&peer| open.hear_lost(peer));
+            gone.iter().for_each(|&peer| open.hear_gone(peer, &self.engine));
             lanes.parted.iter().for_each(|(&peer, &farewell)| open.hear_parted(peer, farewell));
             let unreachable: Vec<PeerId> = lanes.counter.lock().0.unreachable(lane).collect();
             unreachable.into_iter().for_each(|peer| open.hear_lost(peer));
@@ -151,22 +145,15 @@ impl Process {
         Ok(())
     }
 
-    /// Opens the lane of a communicator just agreed upon, as [`Process::open_lane`]. If that fails the others, which have the
-    /// communicator, are told that this process takes no part in its lane.
-    ///
-    /// # Errors
-    /// As [`Process::open_lane`].
-    pub(crate) fn open_lane_of(&mut self, comm: &Comm, wide: bool) -> Result<()> {
-        let opened = self.open_lane(comm.lane, wide);
-        if let Err(error) = &opened
-            && let Some(lanes) = self.wide.as_ref().filter(|_| wide)
-        {
-            let me = PeerId(self.job.rank);
-            let others = comm.processes().filter(|&peer| peer != me);
-            lanes.counter.lock().0.cannot(comm.lane, &error.to_string(), others);
-            self.progress_wide();
+    /// Says, once, that communicators of a lane have to share lane 0, because this process cannot open its end of it.
+    #[cold]
+    pub(crate) fn tell_lane_shared(&mut self, lane: u32, error: &Error) {
+        if !std::mem::replace(&mut self.told_lane_shared, true) {
+            eprintln!(
+                "weft: rank {} cannot open lane {lane} for its threads, and communicators that would use it share the first lane: {error}",
+                self.job.rank
+            );
         }
-        opened
     }
 
     /// Writes and takes in letters about lanes, and tells them of losses and farewells. Whether there was anything.
@@ -203,7 +190,7 @@ impl Process {
         let gone = self.engine.gone();
         if gone.len() > wide.told {
             for &peer in &gone[wide.told..] {
-                self.lanes.iter().for_each(|(_, lane)| lane.hear_lost(peer));
+                self.lanes.iter().for_each(|(_, lane)| lane.hear_gone(peer, &self.engine));
             }
             wide.told = gone.len();
             news = u32::MAX;

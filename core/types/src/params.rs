@@ -193,7 +193,7 @@ parameters! {
     model: Setting = "auto", "WEFT_MODEL",
         "Figures of this machine from which the cost model of collectives computes. auto: the file that weft-info --measure has written (weft/model-HOST in $XDG_CACHE_HOME, ~/.cache), if there is one. The same on all ranks.";
     unreachable_after: u32 = "30", "WEFT_UNREACHABLE_AFTER",
-        "Seconds after which a process that runs, but with which no contact over the fabric comes about, is given up: what needs it fails with MPI_ERR_OTHER, where both have called MPI all that time and have asked each other in vain (a packet filter, a way that is down). 0: never. Under Weft's mpiexec only: other launchers tell no process what another one does.";
+        "Seconds after which a process that runs, but with which no contact over the fabric comes about, is given up: what needs it fails with MPI_ERR_OTHER, where both have called MPI all that time and have asked each other in vain (a packet filter, a way that is down). 0: never. Over verbs devices a connection that fails in the middle of traffic is given up after 10 s at the latest. Under Weft's mpiexec only: other launchers tell no process what another one does.";
     watchdog: Watchdog = "auto", "WEFT_WATCHDOG",
         "Seconds after which a blocked call tells what it waits for, to mpiexec (--watchdog) or, under other launchers, to standard error. auto: half a minute, to Weft's mpiexec only, which speaks up when a deadlock is certain.";
 }

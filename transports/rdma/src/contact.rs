@@ -16,7 +16,7 @@ use weft_types::{PeerId, Result};
 pub(crate) const SILENCE: Nanos = 2_000_000_000;
 
 /// Silence of a peer that owes an acknowledgement after which it may be that no way leads there. It may as well compute.
-pub(crate) const OVERDUE: Nanos = 2 * SILENCE;
+const OVERDUE: Nanos = 2 * SILENCE;
 
 pub(crate) const FIRST_RETRY: Nanos = 20_000_000;
 /// The pause from which on every question goes by another path than the one before, where there is one.
@@ -420,7 +420,8 @@ impl<H: Hca> Rdma<H> {
     }
 
     /// Asks connected peers that have not been heard for long whether they are alive: whoever only waits for a message would
-    /// never learn that nobody is there to send it. Zero bytes written to them need no receive request and disturb nobody.
+    /// never learn that nobody is there to send it. Zero bytes written to them need no receive request and disturb nobody. Notes
+    /// whether somebody owes an answer for long.
     pub(crate) fn ask_the_silent(&mut self, now: Nanos) {
         for index in 0..self.peers.all().len() as u32 {
             let peer = self.peers.at_mut(index);
@@ -440,6 +441,8 @@ impl<H: Hca> Rdma<H> {
             // One that finds no room now is asked the next time.
             let _ = self.post(index, Deed::Nothing, NOTHING, Data::Segments(&[]), Holds::Question);
         }
+        let overdue = self.in_vain(OVERDUE).next().is_some();
+        self.overdue = overdue;
     }
 }
 

@@ -1,7 +1,7 @@
 //! [`Rdma`]: one process's end of an RDMA fabric.
 
 use crate::card::PeerCard;
-use crate::contact::{OVERDUE, SILENCE};
+use crate::contact::SILENCE;
 use crate::flight::Holds;
 use crate::handshake::Hello;
 use crate::one_sided::{FOUND, Registered};
@@ -489,8 +489,6 @@ impl<H: Hca<Bell: Pollable>> Transport for Rdma<H> {
         if now >= self.next_round {
             self.next_round = now + SILENCE / 2;
             self.ask_the_silent(now);
-            let overdue = self.in_vain(OVERDUE).next().is_some();
-            self.overdue = overdue;
             self.look_for_unused(now);
         }
         // What was just posted must not make the program's next message wait.

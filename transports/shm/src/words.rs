@@ -6,8 +6,10 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use weft_types::{Farewell, PeerId};
 
-/// Words that one node can be told; further ones are dropped, and what they say is not known there.
+/// Words that one node can be told; further ones are refused.
 pub(crate) const MOST_WORDS: usize = 1024;
+/// From so many on no more questions are taken: what ordinary computing brings must leave room for verdicts and farewells.
+const MOST_BEFORE_QUESTIONS: usize = MOST_WORDS / 4;
 
 /// One word of the launcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,9 +67,12 @@ pub(crate) struct Words {
 }
 
 impl Words {
-    /// Appends a word; one caller at a time. False when there is no room.
+    /// Appends a word; one caller at a time. False when there is no room for it.
     pub(crate) fn push(&self, word: Word) -> bool {
         let count = self.count.load(Ordering::Relaxed);
+        if matches!(word, Word::Asks { .. }) && count as usize >= MOST_BEFORE_QUESTIONS {
+            return false;
+        }
         let Some(place) = self.words.get(count as usize) else { return false };
         for (half, value) in place.iter().zip(word.emit()) {
             half.store(value, Ordering::Relaxed);
@@ -115,9 +120,22 @@ mod tests {
     }
 
     #[test]
+    fn questions_leave_room_for_what_must_be_known() {
+        let list = empty();
+        let asks = Word::Asks { local: 0, peer: PeerId(0) };
+        assert_eq!((0..2 * MOST_WORDS).filter(|_| list.push(asks)).count(), MOST_BEFORE_QUESTIONS);
+        let told = [
+            Word::Farewell(PeerId(7), Farewell { life: 3, world: true }),
+            Word::Unreachable { local: 0, peer: PeerId(1) },
+        ];
+        assert!(told.into_iter().all(|word| list.push(word)) && !list.push(asks));
+        assert_eq!(list.after(MOST_BEFORE_QUESTIONS as u32).0.collect::<Vec<_>>(), told);
+    }
+
+    #[test]
     fn a_full_list_takes_nothing_more_and_strange_bytes_say_nothing() {
         let list = empty();
-        let word = Word::Asks { local: 0, peer: PeerId(0) };
+        let word = Word::Unreachable { local: 0, peer: PeerId(0) };
         assert_eq!((0..MOST_WORDS + 3).filter(|_| list.push(word)).count(), MOST_WORDS);
         assert_eq!(list.after(0).0.count(), MOST_WORDS);
         list.words[0][0].store(u64::MAX, Ordering::Relaxed);

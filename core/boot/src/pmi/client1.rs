@@ -217,8 +217,7 @@ impl Launcher for Client {
     }
 
     fn in_vain(&mut self, ranks: &[u32], patience: u32) -> bool {
-        let command =
-            Command::new("weft_in_vain").with("ranks", ranks_text(ranks)).with("patience", patience);
+        let command = in_vain_command(ranks, patience);
         self.dialect == Dialect::Weft && self.channel.send_if_room(command.emit().as_bytes())
     }
 
@@ -234,6 +233,14 @@ impl Launcher for Client {
             let _ = self.tell(&Command::new("weft_reopen"));
         }
     }
+}
+
+/// What tells Weft's mpiexec that these ranks, in any order, are asked over the fabric in vain; `patience`: seconds for which both of
+/// a pair have to say so.
+pub fn in_vain_command(ranks: &[u32], patience: u32) -> Command {
+    let mut ranks = ranks.to_vec();
+    ranks.sort_unstable();
+    Command::new("weft_in_vain").with("ranks", ranks_text(&ranks)).with("patience", patience)
 }
 
 fn garbled(asked: &str, answer: &str) -> Error {

@@ -16,6 +16,7 @@
 use super::Active;
 use super::bound::Run;
 use crate::engine::{Engine, State};
+use crate::failure::OUT_OF_REACH;
 use crate::types::{Envelope, Selector, SendMode, Started};
 use weft_api::Transport;
 use weft_coll::{Step, StepId};
@@ -38,6 +39,11 @@ impl Engine {
             && let Some((parted, _)) = self.state.parted_among(&*channel.peers, channel.context)
         {
             active.error = Some(State::parted(parted));
+        } else if let Some(error) = &active.error
+            && error.class() == ErrorClass::TRUNCATE
+            && let Some(peer) = self.state.cut_off_among(&*active.run.channel.peers)
+        {
+            active.error = Some(State::cut_off(peer));
         }
     }
 
@@ -119,18 +125,27 @@ impl Engine {
         if self.state.is_dead(peer) || self.state.has_left(peer, run.channel.context) {
             return;
         }
-        let lost = active.error.as_ref().is_some_and(|error| {
-            error.class() == ErrorClass::PROC_ABORTED || !self.state.unreached.is_empty()
-        });
+        let cut_off = self.state.cut_off_among(&*run.channel.peers);
+        let lost = active
+            .error
+            .as_ref()
+            .is_some_and(|error| error.class() == ErrorClass::PROC_ABORTED || cut_off.is_some());
         if lost && peer != self.state.config.me {
-            if let Some(lost) = self.state.any_lost_of(&*run.channel.peers) {
-                self.send_control(peer, Header::control(Kind::Lost, lost.0, 0), &[]);
+            // Of the dead rather than of those that cannot be reached from here: the former explains more.
+            let gone = self.state.gone.iter().copied().filter(|&gone| run.channel.peers.contains(gone));
+            let dead = gone.min_by_key(|gone| self.state.unreached.contains_key(gone));
+            let word = if let Some(dead) = dead {
+                Some(self.state.word_of_loss(dead))
             } else if let Some((parted, farewell)) =
                 self.state.parted_among(&*run.channel.peers, run.channel.context)
                 && parted != peer
             {
-                let word = u64::from(farewell.to_word());
-                self.send_control(peer, Header::control(Kind::Lost, parted.0, word), &[]);
+                Some(Header::control(Kind::Lost, parted.0, u64::from(farewell.to_word())))
+            } else {
+                cut_off.map(|cut_off| Header::control(Kind::Lost, cut_off.0, OUT_OF_REACH))
+            };
+            if let Some(word) = word {
+                self.send_control(peer, word, &[]);
             }
         }
         let envelope =

@@ -25,6 +25,7 @@ use crate::judge::End;
 use crate::machine;
 use crate::pmi_server::share_of_host;
 use crate::spawn;
+use crate::words;
 
 /// Output of ranks is not read while more than this waits for the head.
 const HIGH_WATER: usize = 256 * 1024;
@@ -58,6 +59,8 @@ struct Agent {
     /// Standard input for rank 0 that found no room.
     input: Vec<u8>,
     input_ended: bool,
+    /// Whether ranks here missed words of the head.
+    has_missed_words: bool,
     finished: bool,
 }
 
@@ -93,6 +96,7 @@ impl Agent {
             gather: Gather::default(),
             input: Vec::new(),
             input_ended: false,
+            has_missed_words: false,
             finished: false,
         };
         agent.tell(Kind::Ping, 0, &[]);
@@ -315,10 +319,10 @@ impl Agent {
         }
     }
 
-    /// Tells ranks here a word of the head. Where that cannot be done they wait on as if it had not been said.
+    /// Tells ranks here a word of the head. The head hears of the first verdict or farewell that cannot be told; without a question
+    /// two ranks wait as if nobody had asked it.
     fn tell_word(&mut self, frame: &Frame) {
         let Some(common) = &self.common else { return };
-        let Ok(memory) = common.memory.try_clone().map(File::from) else { return };
         let here = self.ranks.iter().position(|rank| rank.rank == frame.number).map(|index| index as u32);
         let word = match (Word::parse(&frame.content), here) {
             (Some(Word::Asks(peer)), Some(local)) => weft_shm::Word::Asks { local, peer: PeerId(peer) },
@@ -330,7 +334,11 @@ impl Agent {
             }
             _ => return,
         };
-        let _ = weft_shm::tell(&memory, self.ranks.len() as u32, word);
+        if let Err(why) = words::tell(&common.memory, self.ranks.len(), word)
+            && !std::mem::replace(&mut self.has_missed_words, true)
+        {
+            self.tell(Kind::NotSaid, frame.number, why.as_bytes());
+        }
     }
 
     fn listen_to_all(&mut self) -> io::Result<()> {

@@ -60,14 +60,16 @@ pub enum Kind {
     Word,
     /// To the head: the ranks of the host cannot be told that rank `number` has died, and why.
     CannotTell,
+    /// To the head: the ranks of the host cannot be told a word about rank `number`, nor those that follow, and why.
+    NotSaid,
 }
 
 impl Kind {
     fn from_byte(byte: u8) -> Option<Kind> {
         use Kind::*;
-        const ALL: [Kind; 21] = [
+        const ALL: [Kind; 22] = [
             Start, Channel, Signal, Input, Finish, Ping, Started, NotStarted, Said, Output, Error, Ended,
-            Took, Line, Bye, Lost, Puts, Entered, Left, Word, CannotTell,
+            Took, Line, Bye, Lost, Puts, Entered, Left, Word, CannotTell, NotSaid,
         ];
         ALL.into_iter().find(|&kind| kind as u8 == byte)
     }
@@ -471,6 +473,16 @@ mod tests {
             let _ = Orders::parse(&bytes);
             let _ = parse_ending(&bytes);
             let _ = (Question::parse(&bytes), Answer::parse(&bytes));
+            if let Some(word) = Word::parse(&bytes) {
+                prop_assert_eq!(&word.emit()[..], &bytes);
+            }
+        }
+
+        #[test]
+        fn words_are_read_as_they_were_written(value: u32) {
+            for word in [Word::Asks(value), Word::Unreachable(value), Word::Farewell(value)] {
+                prop_assert_eq!(Word::parse(&word.emit()), Some(word));
+            }
         }
 
         #[test]

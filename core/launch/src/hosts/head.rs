@@ -400,6 +400,10 @@ impl Head {
                 let why = String::from_utf8_lossy(&frame.content).into_owned();
                 self.not_told(index, rank, &why);
             }
+            Kind::NotSaid => {
+                let (host, why) = (&self.hosts[index].name, String::from_utf8_lossy(&frame.content));
+                eprint!("{}", report::not_said(host, &why));
+            }
             // Not an agent's to say.
             _ => {}
         }

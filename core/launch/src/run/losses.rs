@@ -13,6 +13,7 @@ use crate::judge::{End, Order};
 use crate::report;
 use crate::spawn;
 use crate::ways::Step;
+use crate::words;
 
 impl Job {
     /// Tells those that go on that `lost` has died, in the memory that they share: whoever sleeps there is woken. Where that
@@ -58,9 +59,11 @@ impl Job {
         }
     }
 
-    fn tell_word(&self, word: Word) {
-        if let Ok(memory) = self.memory.try_clone() {
-            let _ = weft_shm::tell(&File::from(memory), self.ranks.len() as u32, word);
+    fn tell_word(&mut self, word: Word) {
+        if let Err(why) = words::tell(&self.memory, self.ranks.len(), word)
+            && self.ways.misses_words()
+        {
+            eprint!("{}", report::not_said(&self.host, &why));
         }
     }
 

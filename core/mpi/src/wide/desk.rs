@@ -109,23 +109,10 @@ impl Desk {
         self.own[lane as usize] = Some(card);
     }
 
-    /// This process takes no part in a lane, although it was to: those it would talk to are told, who may be waiting for it
-    /// already.
-    pub(crate) fn cannot(&mut self, lane: u32, why: &str, peers: impl IntoIterator<Item = PeerId>) {
-        self.opened(lane, Err(why.to_owned()));
-        let letter = || Letter::Answer(lane, Err(why.to_owned()));
-        self.leaving.extend(peers.into_iter().map(|peer| (peer, letter())));
-    }
-
     /// Those that cannot be reached in a lane.
     pub(crate) fn unreachable(&self, lane: u32) -> impl Iterator<Item = PeerId> {
         let cards = self.cards.iter().filter(move |((of, _), card)| *of == lane && card.is_err());
         cards.map(|(&(_, peer), _)| peer)
-    }
-
-    /// How this process's own end of a lane is found, if it was opened, or why it cannot be.
-    pub(crate) fn own(&self, lane: u32) -> Option<&Card> {
-        self.own[lane as usize].as_ref()
     }
 
     /// A letter has come. The lane that it is about, in which somebody may wait for it.
@@ -259,22 +246,17 @@ mod tests {
     }
 
     #[test]
-    fn who_cannot_after_all_tells_those_that_wait_and_is_known_for_it() {
-        let mut desks: [Desk; 2] = Default::default();
-        desks.iter_mut().zip(0..).for_each(|(desk, at)| desk.opened(1, Ok(card(at, 1))));
-        assert!(!desks[0].is_known(1, PeerId(1)));
-        let (_, ask) = desks[0].next().expect("it asks");
-        desks[1].heard(PeerId(0), ask);
-        desks[1].cannot(1, "no memory", [PeerId(0)]);
-        while let Some((to, letter)) = desks[1].next() {
-            assert_eq!(to, PeerId(0));
-            desks[0].heard(PeerId(1), letter);
-        }
-        assert!(desks[0].is_known(1, PeerId(1)));
-        assert_eq!(desks[0].card(1, PeerId(1)), Some(&Err("no memory".to_owned())));
-        assert_eq!(desks[0].unreachable(1).collect::<Vec<_>>(), [PeerId(1)]);
-        assert_eq!(desks[0].unreachable(2).count(), 0);
-        assert!(!desks[1].is_known(1, PeerId(0)) && !desks[1].has_letters(), "it asks nobody any more");
+    fn who_cannot_be_written_to_is_known_for_it_in_that_lane() {
+        let mut desk = Desk::default();
+        desk.opened(1, Ok(card(0, 1)));
+        assert!(!desk.is_known(1, PeerId(1)));
+        let (to, ask) = desk.next().expect("it asks");
+        assert_eq!(desk.failed(to, &ask, "it is gone".to_owned()), 1);
+        assert!(desk.is_known(1, PeerId(1)));
+        assert_eq!(desk.card(1, PeerId(1)), Some(&Err("it is gone".to_owned())));
+        assert_eq!(desk.unreachable(1).collect::<Vec<_>>(), [PeerId(1)]);
+        assert_eq!(desk.unreachable(2).count(), 0);
+        assert!(!desk.is_known(1, PeerId(2)) && desk.has_letters(), "others are asked");
     }
 
     proptest! {
@@ -283,7 +265,7 @@ mod tests {
             let mut world = World { desks: Default::default(), flying: Vec::new(), written: HashSet::new() };
             let mut wants = HashSet::new();
             let open = |world: &mut World, at: usize, lane, well: bool| {
-                if world.desks[at].own(lane).is_none() {
+                if world.desks[at].own[lane as usize].is_none() {
                     let own = if well { Ok(card(at, lane)) } else { Err("no descriptor".to_owned()) };
                     world.desks[at].opened(lane, own);
                 }
@@ -292,7 +274,7 @@ mod tests {
                 match step {
                     Step::Open(at, lane, well) => open(&mut world, at, lane, well),
                     // Only an open lane has an engine that wants anything.
-                    Step::Want(at, to, lane) if at != to && world.desks[at].own(lane).is_some_and(Card::is_ok) => {
+                    Step::Want(at, to, lane) if at != to && world.desks[at].own[lane as usize].as_ref().is_some_and(Card::is_ok) => {
                         world.desks[at].is_known(lane, PeerId(to as u32));
                         wants.insert((at, to, lane));
                     }
@@ -310,7 +292,7 @@ mod tests {
                 world.check();
             }
             for (at, to, lane) in wants {
-                let theirs = world.desks[to].own(lane).expect("all are open").clone();
+                let theirs = world.desks[to].own[lane as usize].as_ref().expect("all are open").clone();
                 prop_assert!(world.desks[at].is_known(lane, PeerId(to as u32)));
                 prop_assert_eq!(world.desks[at].card(lane, PeerId(to as u32)), Some(&theirs));
             }

@@ -6,7 +6,7 @@ use super::message::{Kind, Message, Shape};
 use super::target::{ANSWER, copy_of, tag_back, tag_forth};
 use super::{Flavor, Window};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use weft_datatype::memory::copy;
 use weft_datatype::{Datatype, Memory, PredefinedOp, Scratch, SendBuf};
@@ -41,6 +41,8 @@ pub struct OperationState {
     /// Pieces under way. Relaxed: it is touched by whoever holds the process only.
     left: AtomicU32,
     failed: OnceLock<Error>,
+    /// Whether a call has reported that: of its request, or of a synchronisation, whichever came first. Relaxed, as above.
+    told: AtomicBool,
 }
 
 /// A started operation.
@@ -52,9 +54,9 @@ impl OperationState {
         self.left.load(Ordering::Relaxed) == 0
     }
 
-    /// What went wrong, if anything did.
-    pub fn error(&self) -> Option<Error> {
-        self.failed.get().cloned()
+    /// What went wrong, if anything did and no call has reported it yet; the caller does.
+    pub fn take_error(&self) -> Option<Error> {
+        self.failed.get().filter(|_| !self.told.swap(true, Ordering::Relaxed)).cloned()
     }
 }
 
@@ -82,8 +84,33 @@ pub(super) struct Outgoing {
     pub(super) dirty: BTreeSet<u32>,
     /// Those that were told of the end of an epoch, and did not answer: what they have executed is not known.
     pub(super) unanswered: BTreeSet<u32>,
-    /// The first error that no call has reported.
-    pub(super) failed: Option<Error>,
+    /// What went wrong since the last synchronisation that reported something.
+    pub(super) failures: Failures,
+}
+
+/// Errors that the next synchronisation reports the first of, unless the request of its operation has reported it by then.
+#[derive(Debug, Default)]
+pub(super) struct Failures(Vec<(Option<Operation>, Error)>);
+
+/// Most failures that are remembered at a time: requests that are waited for in the meantime have reported so many.
+const MOST_FAILURES: usize = 64;
+
+impl Failures {
+    fn note(&mut self, operation: Option<&Operation>, error: Error) {
+        if self.0.len() == MOST_FAILURES {
+            self.0.retain(|(operation, _)| {
+                operation.as_ref().is_none_or(|of| !of.told.load(Ordering::Relaxed))
+            });
+        }
+        if self.0.len() < MOST_FAILURES {
+            self.0.push((operation.cloned(), error));
+        }
+    }
+
+    fn take(&mut self) -> Option<Error> {
+        let mut all = std::mem::take(&mut self.0).into_iter();
+        all.find_map(|(operation, error)| operation.map_or(Some(error), |operation| operation.take_error()))
+    }
 }
 
 #[derive(Debug)]
@@ -165,7 +192,7 @@ impl Outgoing {
     /// Takes what has come; true when something had.
     fn sweep(&mut self, engine: &mut Engine) -> bool {
         let mut moved = false;
-        let failed = &mut self.failed;
+        let failures = &mut self.failures;
         let mut sweep = |_: &u32, queue: &mut VecDeque<Awaited>| {
             while queue.front().is_some_and(|first| engine.is_complete(first.request)) {
                 let Some(first) = queue.pop_front() else { break };
@@ -173,8 +200,10 @@ impl Outgoing {
                 let completion = engine.take(first.request);
                 let error = completion.error.or_else(|| first.what.judge(completion.status.bytes));
                 if let Some(error) = error {
-                    failed.get_or_insert_with(|| error.clone());
-                    let _ = first.operation.failed.set(error);
+                    // Once for all its pieces.
+                    if first.operation.failed.set(error.clone()).is_ok() {
+                        failures.note(Some(&first.operation), error);
+                    }
                 }
                 first.operation.left.fetch_sub(1, Ordering::Relaxed);
             }
@@ -242,7 +271,7 @@ impl Window {
                 while queue.front().is_some_and(|&(kind, _)| !self.outgoing.waits(target, kind)) {
                     let Some((_, bytes)) = queue.pop_front() else { break };
                     if let Err(error) = self.send_message(engine, target, bytes) {
-                        self.outgoing.failed.get_or_insert(error);
+                        self.outgoing.failures.note(None, error);
                     }
                 }
                 !queue.is_empty()
@@ -505,7 +534,7 @@ impl Window {
 
     /// The first error of an operation that no call has reported yet.
     pub fn take_error(&mut self) -> Option<Error> {
-        self.outgoing.failed.take()
+        self.outgoing.failures.take()
     }
 }
 

@@ -43,6 +43,8 @@ pub struct Air {
     pub tells: bool,
     /// Whether it says so only to whoever asks for a host.
     pub asked: bool,
+    /// Whether hosts answer for themselves all the same, as behind a packet filter: nobody tells of ways that are cut.
+    pub filtered: bool,
     /// Time that passes at once when only clocks are left.
     pub pause: Nanos,
     /// Ways (from, to) on which nothing arrives.
@@ -89,6 +91,7 @@ impl Air {
             quiet: true,
             tells: true,
             asked: false,
+            filtered: false,
             pause: 200_000,
             cut: BTreeSet::new(),
             datagrams_only: BTreeSet::new(),
@@ -227,7 +230,7 @@ impl Wire for Antenna {
 
     fn is_gone(&mut self, address: SocketAddr) -> bool {
         let air = self.0.borrow();
-        air.asked && air.cut.contains(&(self.1, address))
+        air.asked && !air.filtered && air.cut.contains(&(self.1, address))
     }
 
     fn bell(&self, _: Option<Nanos>) -> Silent {
@@ -265,7 +268,7 @@ impl Fabric for Virtual {
             let passes = is_datagram || !air.datagrams_only.contains(&(from, to));
             let (dead, cut) = (air.dead.contains(&device), air.cut.contains(&(from, to)) || !passes);
             if dead || cut {
-                if air.tells && !air.asked {
+                if air.tells && !air.asked && !(cut && air.filtered) {
                     let news = Unreachable { address: to, certain: dead };
                     air.bounced.entry(sender).or_default().push(news);
                 }

@@ -94,7 +94,7 @@ struct Gate {
     shared: OnceLock<Shared>,
     /// Threads that sleep, or are about to, for something of the process that is no request of an engine.
     watchers: AtomicU32,
-    /// Threads that have communicated in lanes and have not ended.
+    /// Threads that have communicated in lanes, or taken the process's lock by a short form, and have not ended.
     threads: AtomicU32,
     /// Those of them that look at lane 0.
     attendants: AtomicU32,
@@ -548,9 +548,9 @@ pub(crate) fn spins() -> u32 {
     if is_crowded() { 1 } else { shared().spins }
 }
 
-/// Whether more threads of this process communicate than it has cores: whoever waits then lets others run.
+/// Whether more threads of this process may communicate at once than it has cores: whoever waits then lets others run.
 pub(crate) fn is_crowded() -> bool {
-    GATE.threads.load(Ordering::Relaxed) > shared().cores_each
+    phase() & MULTIPLE != 0 && GATE.threads.load(Ordering::Relaxed) > shared().cores_each
 }
 
 /// Counts the calling thread among those that communicate, or (-1) no longer.

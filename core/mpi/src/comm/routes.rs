@@ -50,6 +50,11 @@ impl Comm {
                 way
             }
         };
+        debug_assert_eq!(
+            engine.met(self.group.peer(dest)),
+            Some(way),
+            "a way leads to whom it led when it was kept"
+        );
         engine.send_to_met_at_once(way, (self.context, self.rank, tag), bytes)
     }
 }

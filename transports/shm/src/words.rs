@@ -2,6 +2,7 @@
 //!
 //! The launcher alone writes, one word at a time, and wakes everybody as for deaths; each rank remembers how many it has read.
 //! A word is written before the count that includes it (Release), and read after it (Acquire), and is never changed again.
+//! `tests/loom_words.rs` is a model of it.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use weft_types::{Farewell, PeerId};

@@ -170,8 +170,9 @@ fn the_table_of_times_and_bytes_is_as_kept() {
         // Everybody gets the whole list: at 100,000 ranks 40 GB in all, as much as the new communicator's groups take.
         split_row(&mut text, "split, everybody in random order", ranks, |rank| (0, scattered(rank)));
     }
+    // 32 bytes of it are the ways to four ranks (`comm::routes`).
     assert!(
-        size_of::<Comm>() <= 224 && size_of::<Group>() <= 32,
+        size_of::<Comm>() <= 248 && size_of::<Group>() <= 32,
         "a communicator takes {} bytes beside its group's heap, a group {}",
         size_of::<Comm>(),
         size_of::<Group>()

@@ -27,15 +27,22 @@ pub(crate) fn of_mpi() -> Caller {
     let mut addresses = [std::ptr::null_mut::<c_void>(); DEPTH];
     // SAFETY: the array has DEPTH places.
     let count = unsafe { libc::backtrace(addresses.as_mut_ptr(), DEPTH as c_int) }.clamp(0, DEPTH as c_int);
+    // A return address belongs to the instruction before it.
+    let frames =
+        addresses[..count as usize].iter().filter_map(|address| frame(address.addr().wrapping_sub(1)));
+    // An entry point may have jumped to its full form, and is not on the stack then: everything of this library is below the
+    // program's call all the same. Linked into the program, the library cannot be told from it.
+    let own = base_of(of_mpi as *const () as usize);
+    // SAFETY: getauxval takes any number.
+    let is_library = own.is_some() && own != base_of(unsafe { libc::getauxval(libc::AT_ENTRY) } as usize);
     let mut caller = Caller::default();
-    for &address in &addresses[..count as usize] {
-        // A return address belongs to the instruction before it.
-        let Some(frame) = frame(address.addr().wrapping_sub(1)) else { continue };
+    for frame in frames {
         let procedure = frame.symbol.as_ref().map(|(name, _)| name.strip_prefix('P').unwrap_or(name));
         match procedure.filter(|name| name.starts_with("MPI_")) {
             // Wrappers of profiling tools lie around ours; the outermost is the program's call.
             Some(name) => caller.procedure = Some(name.to_owned()),
-            None if caller.procedure.is_some() => {
+            None if is_library && Some(frame.base) == own => {}
+            None if is_library || caller.procedure.is_some() => {
                 caller.place = frame.text();
                 break;
             }
@@ -43,6 +50,11 @@ pub(crate) fn of_mpi() -> Caller {
         }
     }
     caller
+}
+
+/// Where the object that holds an address is loaded.
+fn base_of(address: usize) -> Option<usize> {
+    frame(address).map(|frame| frame.base)
 }
 
 fn frame(address: usize) -> Option<Frame> {

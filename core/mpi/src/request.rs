@@ -200,6 +200,12 @@ pub const fn engine_handle(id: RequestId) -> Handle {
     Handle((HandleKind::Request as u32) << 27 | id.0)
 }
 
+/// The engine's number in the handle of a request of lane 0: what [`engine_handle`] was given.
+#[inline(always)]
+pub(crate) fn engine_request(handle: Handle) -> RequestId {
+    RequestId(handle.0 & ((1 << 27) - 1))
+}
+
 /// The handle of what a send call started.
 #[inline]
 pub const fn started_handle(started: Started) -> Handle {
@@ -233,7 +239,7 @@ impl Requests {
     #[inline]
     pub fn kind(&self, engine: &Engine, handle: Handle) -> Result<Kind> {
         if handle.kind_bits() == HandleKind::Request as u32 {
-            let id = RequestId(handle.0 & ((1 << 27) - 1));
+            let id = engine_request(handle);
             if id == RequestId::COMPLETE {
                 return Ok(Kind::CompleteSend);
             }

@@ -5,14 +5,12 @@
 use super::{Agreement, OnNode, kernel, shape};
 use crate::persistent::OnCells;
 use crate::process::Process;
-use crate::request::{Local, MpiStatus};
+use crate::request::{Local, MpiStatus, engine_request};
 use std::cell::Cell;
 use weft_coll::Call;
 use weft_coll::rounds::Shape;
 use weft_datatype::Kernel;
-use weft_engine::{
-    Arguments, Begin, Ending, Reduction, RequestId, RoundsCall, needs_slots_later, wanted_room,
-};
+use weft_engine::{Arguments, Begin, Ending, Reduction, RoundsCall, needs_slots_later, wanted_room};
 use weft_types::{Handle, HandleKind, PeerId, Rank, Result};
 
 /// A persistent collective before its members have agreed on memory.
@@ -118,7 +116,7 @@ impl Process {
         self.spin_kept(request);
         let Some(Local::Persistent(persistent)) = self.requests.find_local_mut(request) else { return None };
         let OnCells::Yes(_) = &persistent.cells else { return None };
-        let under_way = RequestId(persistent.active()?.0 & ((1 << 27) - 1));
+        let under_way = engine_request(persistent.active()?);
         if self.engine.ending(under_way) != Ending::Well {
             return None;
         }

@@ -31,6 +31,7 @@ mod raw;
 pub mod ring;
 pub mod rounds;
 pub mod segment;
+pub mod shuttle;
 mod single_copy;
 mod sleeping;
 pub mod slots;

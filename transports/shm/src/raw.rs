@@ -6,6 +6,7 @@
 
 use crate::layout::{CELL_BYTES, INLINE_BYTES, LINES_BYTES, Layout, RECORD_ALIGN};
 use crate::ring::{Place, RingMemory};
+use crate::shuttle::SHUTTLE;
 use crate::slots::{SLOT, TWIN};
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence, fence};
@@ -23,6 +24,7 @@ struct Cell {
 struct Lines {
     heads: AtomicU64,
     wants_room: Wish,
+    shuttle: UnsafeCell<Cell>,
 }
 
 #[repr(C, align(128))]
@@ -44,6 +46,8 @@ pub(crate) struct RawRing {
     twin: *mut u8,
     slot_count: u32,
     slot_bytes: u32,
+    /// The line that goes to and fro: this ring's, or that of the ring of the other direction when that one is the first of the two.
+    shuttle: *mut Cell,
     /// Whether this process must fence itself because sleepers cannot do it for it.
     fenced: bool,
     /// Backs more of the data area with memory.
@@ -82,18 +86,24 @@ impl RawRing {
             twin: std::ptr::null_mut(),
             slot_count: layout.slots,
             slot_bytes: layout.max_copy,
+            // SAFETY: as above.
+            shuttle: unsafe { shuttle_in(base, layout) },
             fenced,
             grow,
         }
     }
 
-    /// Tells where the ring of the other direction is.
+    /// Tells where the ring of the other direction is, and whether it is the first of the two, whose shuttle both use.
     ///
     /// # Safety
     /// `base` is that ring of the same layout, under the same promise as for [`RawRing::new`].
-    pub(crate) unsafe fn know_twin(&mut self, base: *mut u8, layout: &Layout) {
+    pub(crate) unsafe fn know_twin(&mut self, base: *mut u8, layout: &Layout, is_first: bool) {
         // SAFETY: the caller's promise.
         self.twin = unsafe { base.add(layout.slots_offset() as usize) };
+        if is_first {
+            // SAFETY: as above.
+            self.shuttle = unsafe { shuttle_in(base, layout) };
+        }
     }
 
     /// Where a record of `len` bytes is whose place a cell tells, if such a place exists.
@@ -113,6 +123,9 @@ impl RawRing {
 
     #[inline]
     fn cell(&self, index: u32) -> *mut Cell {
+        if index == SHUTTLE {
+            return self.shuttle;
+        }
         // SAFETY: `ring` masks every index with the number of cells.
         unsafe { self.cells.add(index as usize) }
     }
@@ -303,6 +316,15 @@ impl RingMemory for RawRing {
     }
 }
 
+/// The shuttle of the ring that begins at `base`.
+///
+/// # Safety
+/// As for [`RawRing::new`].
+unsafe fn shuttle_in(base: *mut u8, layout: &Layout) -> *mut Cell {
+    // SAFETY: the caller's promise; the lines lie inside the ring, by `Layout`.
+    unsafe { base.add(layout.lines() as usize + std::mem::offset_of!(Lines, shuttle)).cast() }
+}
+
 /// Copies a payload of a cell; up to 64 bytes with a few overlapping moves, without a call.
 ///
 /// # Safety
@@ -338,7 +360,9 @@ pub(crate) unsafe fn copy_small(from: *const u8, to: *mut u8, len: usize) {
 mod tests {
     use super::*;
     use crate::ring::{Consumer, Producer};
+    use crate::shuttle::Shuttle;
     use std::alloc::{Layout as Block, alloc_zeroed, dealloc};
+    use std::sync::Arc;
 
     /// A ring in ordinary memory, so that Miri can watch every access.
     struct Heap(*mut u8, Block);
@@ -414,6 +438,81 @@ mod tests {
                 consumer.release(front);
             }
         });
+    }
+
+    #[test]
+    fn two_processes_take_turns_with_one_line() {
+        let layout = Layout::new(1024, 4096);
+        let heaps = [Heap::new(&layout), Heap::new(&layout)];
+        let [first, second] = [0, 1].map(|me| {
+            // SAFETY: the blocks are zeroed rings and outlive their ends, of which each has one of either kind.
+            let [mut out, mut inward] =
+                [me, 1 - me].map(|ring: usize| unsafe { RawRing::new(heaps[ring].0, &layout, true, None) });
+            // SAFETY: as above; the first process's ring to the second is the first of the two.
+            unsafe {
+                out.know_twin(heaps[1 - me].0, &layout, me == 1);
+                inward.know_twin(heaps[me].0, &layout, me == 0);
+            }
+            let shuttle = Arc::new(Shuttle::new(me == 1));
+            let mut producer = Producer::new(out, layout.cells, 1024);
+            let mut consumer = Consumer::new(inward, layout.cells, layout.data_bytes);
+            producer.share(Arc::clone(&shuttle));
+            consumer.share(shuttle);
+            (producer, consumer)
+        });
+        let turns = if cfg!(miri) { 60 } else { 20_000 };
+        let send = |producer: &mut Producer<RawRing>, n: u64| {
+            let free = loop {
+                match producer.place_at_hand(8) {
+                    Some(free) => break free,
+                    None => producer.cell().map_or_else(std::thread::yield_now, |_| ()),
+                }
+            };
+            producer.memory_mut().write_inline(free.cell, [n, 8], &n.to_ne_bytes());
+            producer.publish_at_hand(free, 8);
+            free.cell == SHUTTLE
+        };
+        let receive = |consumer: &mut Consumer<RawRing>, n: u64| {
+            let front = loop {
+                match consumer.front() {
+                    Some(front) => break front,
+                    None => {
+                        if consumer.owes_heads() {
+                            consumer.publish_heads();
+                        }
+                        std::thread::yield_now();
+                    }
+                }
+            };
+            assert_eq!(consumer.memory().envelope(front.cell), [n, 8]);
+            assert_eq!(consumer.memory().payload(front.cell, front.len), n.to_ne_bytes());
+            consumer.release(front);
+        };
+        // Answers, then both at the same time, and answers again.
+        let answering = |n: u64| n % 40 < 20;
+        let left = std::thread::scope(|scope| {
+            let (mut home, mut away) = second;
+            scope.spawn(move || {
+                for n in 0..turns {
+                    if answering(n) {
+                        receive(&mut away, n);
+                        send(&mut home, n);
+                    } else {
+                        send(&mut home, n);
+                        receive(&mut away, n);
+                    }
+                }
+            });
+            let (mut out, mut coming) = first;
+            (0..turns)
+                .filter(|&n| {
+                    let left = send(&mut out, n);
+                    receive(&mut coming, n);
+                    left
+                })
+                .count()
+        });
+        assert!(left > 0);
     }
 
     #[test]

@@ -36,11 +36,13 @@
 //! records of 1 KiB, 33 of 4 KiB. Beyond the cache its stores cost more than they save (16 KiB: 42 GB/s without, 32 with them).
 
 use crate::layout::{INLINE_BYTES, RECORD_ALIGN};
+use crate::shuttle::{SHUTTLE, Shuttle};
 use crate::slots::SLOT;
+use std::sync::Arc;
 
 /// The memory of a ring, seen from both ends.
 pub trait RingMemory {
-    /// Loads a cell's stamp, with Acquire.
+    /// Loads a cell's stamp, with Acquire; that of the shuttle for [`SHUTTLE`].
     fn stamp(&self, cell: u32) -> u64;
     /// Has the processor fetch a cell's first line, if it can.
     fn prefetch(&self, cell: u32) {
@@ -95,6 +97,8 @@ pub struct Producer<M> {
     /// Whether the area may still grow.
     grows: bool,
     wants_room: bool,
+    /// The line that goes to and fro between the two processes ([`crate::shuttle`]).
+    shuttle: Option<Arc<Shuttle>>,
 }
 
 /// A place for a payload in the data area.
@@ -109,7 +113,7 @@ pub struct Place {
 /// The next cell, free to be written.
 #[derive(Clone, Copy, Debug)]
 pub struct FreeCell {
-    /// Index of the cell.
+    /// Index of the cell, or [`SHUTTLE`].
     pub cell: u32,
     /// Sequence number of the packet.
     next: u32,
@@ -131,7 +135,13 @@ impl<M: RingMemory> Producer<M> {
             wrapped: false,
             grows: true,
             wants_room: false,
+            shuttle: None,
         }
+    }
+
+    /// Gives this end its shuttle; the receiver has, or gets before it looks for the first packet, that of the same line.
+    pub fn share(&mut self, shuttle: Arc<Shuttle>) {
+        self.shuttle = Some(shuttle);
     }
 
     /// The memory.
@@ -163,12 +173,31 @@ impl<M: RingMemory> Producer<M> {
         (next.wrapping_sub(self.cell_head) <= self.mask).then_some(FreeCell { cell: next & self.mask, next })
     }
 
-    /// As [`Producer::publish`], of the cell that [`Producer::cell_at_hand`] gave just now.
+    /// As [`Producer::cell_at_hand`], for a packet of `len` bytes: the shuttle, if it is here and shall take it.
+    #[inline(always)]
+    pub fn place_at_hand(&self, len: usize) -> Option<FreeCell> {
+        let free = self.cell_at_hand()?;
+        match &self.shuttle {
+            Some(shuttle) if shuttle.leaves(len) => Some(FreeCell { cell: SHUTTLE, ..free }),
+            _ => Some(free),
+        }
+    }
+
+    /// As [`Producer::publish`], of the cell that [`Producer::cell_at_hand`] or [`Producer::place_at_hand`] gave just now.
     #[inline(always)]
     pub fn publish_at_hand(&mut self, free: FreeCell, len: usize) {
         let next = free.next.wrapping_add(1);
         self.next = next;
-        self.memory.set_stamp(free.cell, ((len as u64) << 32) | u64::from(next));
+        let Some(shuttle) = &self.shuttle else {
+            return self.memory.set_stamp(free.cell, ((len as u64) << 32) | u64::from(next));
+        };
+        if free.cell == SHUTTLE {
+            self.memory.set_stamp(SHUTTLE, shuttle.stamp(next, len));
+            shuttle.left();
+        } else {
+            self.memory.set_stamp(free.cell, ((len as u64) << 32) | u64::from(next));
+        }
+        shuttle.sent(next);
     }
 
     /// Room for `len` bytes in the data area, or `None` when it is full. By rule B the caller may write it until
@@ -202,6 +231,9 @@ impl<M: RingMemory> Producer<M> {
         let cell = self.next & self.mask;
         self.next = self.next.wrapping_add(1);
         self.memory.set_stamp(cell, ((len as u64) << 32) | u64::from(self.next));
+        if let Some(shuttle) = &self.shuttle {
+            shuttle.sent(self.next);
+        }
     }
 
     #[cold]
@@ -289,12 +321,13 @@ pub struct Consumer<M> {
     report: u32,
     /// Bytes of the shortest record whose lines are left to the producer, as its lap is longer than a cache.
     left: usize,
+    shuttle: Option<Arc<Shuttle>>,
 }
 
 /// A packet that waits: its cell and the length of its payload in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Front {
-    /// Index of the cell.
+    /// Index of the cell, or [`SHUTTLE`].
     pub cell: u32,
     /// Payload length.
     pub len: usize,
@@ -314,7 +347,13 @@ impl<M: RingMemory> Consumer<M> {
             published_data: 0,
             report: (data_bytes.min(SHORT_LAP) / 4).max(1),
             left: if data_bytes > SHORT_LAP { LONG_RECORD as usize } else { usize::MAX },
+            shuttle: None,
         }
+    }
+
+    /// Gives this end its shuttle.
+    pub fn share(&mut self, shuttle: Arc<Shuttle>) {
+        self.shuttle = Some(shuttle);
     }
 
     /// The memory.
@@ -334,7 +373,20 @@ impl<M: RingMemory> Consumer<M> {
     pub fn front(&self) -> Option<Front> {
         let cell = self.next & self.mask;
         let stamp = self.memory.stamp(cell);
-        (stamp as u32 == self.next.wrapping_add(1)).then_some(Front { cell, len: (stamp >> 32) as usize })
+        if stamp as u32 == self.next.wrapping_add(1) {
+            return Some(Front { cell, len: (stamp >> 32) as usize });
+        }
+        match &self.shuttle {
+            Some(shuttle) if shuttle.is_away() => self.front_in(shuttle),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn front_in(&self, shuttle: &Shuttle) -> Option<Front> {
+        shuttle.before_look();
+        let len = shuttle.brings(self.memory.stamp(SHUTTLE), self.next.wrapping_add(1))?;
+        Some(Front { cell: SHUTTLE, len })
     }
 
     /// Has the processor fetch the cell behind the oldest packet's.
@@ -346,8 +398,7 @@ impl<M: RingMemory> Consumer<M> {
     /// Whether there is no packet and nothing to report.
     #[inline]
     pub fn is_idle(&self) -> bool {
-        let next = self.next;
-        next == self.published_next && self.memory.stamp(next & self.mask) as u32 != next.wrapping_add(1)
+        self.next == self.published_next && self.front().is_none()
     }
 
     /// Gives the oldest packet back. True when the producer waits for room and should be woken.
@@ -363,6 +414,12 @@ impl<M: RingMemory> Consumer<M> {
             self.data_head = end;
         }
         self.next = self.next.wrapping_add(1);
+        if let Some(shuttle) = &self.shuttle {
+            if front.cell == SHUTTLE {
+                shuttle.came(self.memory.stamp(SHUTTLE));
+            }
+            shuttle.read(self.next);
+        }
         let cells = self.next.wrapping_sub(self.published_next);
         let bytes = self.data_head.wrapping_sub(self.published_data);
         (cells > self.mask / 4 || bytes >= self.report) && self.publish_heads()

@@ -352,7 +352,7 @@ impl Transport for Shm {
     fn send_now(&mut self, route: u32, header: Header, payload: &[u8]) -> bool {
         let Some(Some(outbound)) = self.outbound.get_mut(route as usize) else { return false };
         let outbound: &mut Outbound = outbound;
-        let Some(free) = outbound.producer.cell_at_hand() else { return false };
+        let Some(free) = outbound.producer.place_at_hand(payload.len()) else { return false };
         outbound.producer.memory_mut().write_inline(free.cell, header.words(), payload);
         outbound.producer.publish_at_hand(free, payload.len());
         // A peer that is gone is noticed by whoever waits for it.

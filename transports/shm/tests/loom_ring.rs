@@ -162,3 +162,85 @@ fn a_slot_is_touched_by_its_owner_alone() {
         other.join().unwrap();
     });
 }
+
+/// Both ends of one process.
+type Ends = (Producer<Model>, Consumer<Model>);
+
+/// Two processes with a ring in each direction and the line that goes to and fro.
+fn with_shuttle() -> [Ends; 2] {
+    use std::sync::Arc;
+    use weft_shm::shuttle::Shuttle;
+
+    let line = loom::sync::Arc::default();
+    let [there, back] = [(), ()].map(|()| Model::sharing(2, 0, &line));
+    let mut ends = [
+        (Producer::new(there.clone(), 2, 0), Consumer::new(back.clone(), 2, 0)),
+        (Producer::new(back, 2, 0), Consumer::new(there, 2, 0)),
+    ];
+    for (second, (producer, consumer)) in ends.iter_mut().enumerate() {
+        let shuttle = Arc::new(Shuttle::new(second == 1));
+        producer.share(Arc::clone(&shuttle));
+        consumer.share(shuttle);
+    }
+    ends
+}
+
+/// Whether it left in the shuttle.
+fn send_short(producer: &mut Producer<Model>, value: u32) -> bool {
+    let free = producer.place_at_hand(8).expect("few packets at a time");
+    producer.memory().write(free.cell, value, 0, 0, 0);
+    producer.publish_at_hand(free, 8);
+    free.cell == weft_shm::shuttle::SHUTTLE
+}
+
+fn receive_short(consumer: &mut Consumer<Model>, value: u32) {
+    let front = loop {
+        match consumer.front() {
+            Some(front) => break front,
+            None => thread::yield_now(),
+        }
+    };
+    assert_eq!((consumer.memory().read(front.cell, 0), front.len), (value, 8));
+    consumer.release(front);
+}
+
+#[test]
+fn the_shuttle_is_touched_by_its_holder_alone() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        let [(mut out, mut coming), (mut home, mut away)] = with_shuttle();
+        let other = thread::spawn(move || {
+            for value in [1, 3] {
+                receive_short(&mut away, value);
+                assert!(send_short(&mut home, value + 1));
+            }
+        });
+        for value in [1, 3] {
+            assert!(send_short(&mut out, value));
+            receive_short(&mut coming, value + 1);
+        }
+        other.join().unwrap();
+    });
+}
+
+/// Two packets each way: one of the four leaves in the shuttle at least, the others in whatever place is there.
+#[test]
+fn packets_of_ring_and_shuttle_come_in_order() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        let [(mut out, mut coming), (mut home, mut away)] = with_shuttle();
+        let other = thread::spawn(move || {
+            send_short(&mut home, 11);
+            receive_short(&mut away, 1);
+            send_short(&mut home, 12);
+            receive_short(&mut away, 2);
+        });
+        assert!(send_short(&mut out, 1));
+        assert!(!send_short(&mut out, 2), "it is away");
+        receive_short(&mut coming, 11);
+        receive_short(&mut coming, 12);
+        other.join().unwrap();
+    });
+}

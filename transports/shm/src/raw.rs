@@ -121,13 +121,22 @@ impl RawRing {
         exists.then(|| unsafe { base.add(index as usize * self.slot_bytes as usize) })
     }
 
-    #[inline]
+    #[inline(always)]
     fn cell(&self, index: u32) -> *mut Cell {
-        if index == SHUTTLE {
-            return self.shuttle;
-        }
         // SAFETY: `ring` masks every index with the number of cells.
         unsafe { self.cells.add(index as usize) }
+    }
+
+    /// Where a packet is that was seen: in a cell or in the shuttle.
+    #[inline(always)]
+    fn found(&self, index: u32) -> *mut Cell {
+        if index == SHUTTLE { self.shuttle } else { self.cell(index) }
+    }
+
+    #[inline]
+    fn shuttle_word(&self) -> &AtomicU64 {
+        // SAFETY: the ring that has it is mapped for the life of `self`; stamps are only ever touched as atomics.
+        unsafe { &(*self.shuttle).stamp }
     }
 
     #[inline]
@@ -145,20 +154,15 @@ impl RawRing {
     /// Writes the envelope and an inline payload into a cell that the producer may write (rule B).
     #[inline(always)]
     pub(crate) fn write_inline(&mut self, cell: u32, envelope: [u64; 2], payload: &[u8]) {
-        assert!(payload.len() <= INLINE_BYTES);
-        let cell = self.cell(cell);
-        // SAFETY: rule B: the consumer gave the cell back and will not read it before it is published; the
-        // length is checked above.
-        unsafe {
-            *(*cell).envelope.get() = envelope;
-            let to = (*cell).payload.get().cast::<u8>();
-            if payload.len() == 8 {
-                // One word is the most usual message; everything else is a call away.
-                to.cast::<[u8; 8]>().write(*payload.as_ptr().cast::<[u8; 8]>());
-            } else {
-                copy_small(payload.as_ptr(), to, payload.len());
-            }
-        }
+        // SAFETY: rule B: the consumer gave the cell back and will not read it before it is published.
+        unsafe { write(self.cell(cell), envelope, payload) };
+    }
+
+    /// As [`RawRing::write_inline`], into the shuttle, which this process holds (rule C).
+    #[inline(always)]
+    pub(crate) fn write_in_shuttle(&mut self, envelope: [u64; 2], payload: &[u8]) {
+        // SAFETY: rule C: the other process gave it to this one, and touches nothing but its stamp until it is published.
+        unsafe { write(self.shuttle, envelope, payload) };
     }
 
     /// Lets `fill` write `len` inline payload bytes into a cell that the producer may write (rule B).
@@ -203,22 +207,23 @@ impl RawRing {
         }
     }
 
-    /// The envelope of a published cell (rule A).
+    /// The envelope of a published cell (rule A), or of the shuttle that has come (rule C).
     #[inline]
     pub(crate) fn envelope(&self, cell: u32) -> [u64; 2] {
-        // SAFETY: rule A: the stamp was seen, the producer is done with the cell until it is given back.
-        unsafe { *(*self.cell(cell)).envelope.get() }
+        // SAFETY: rule A: the stamp was seen, the producer is done with the cell until it is given back. Rule C: the other
+        // process is done with the shuttle until it gets it from this one, which sends it only after it has released its packet.
+        unsafe { *(*self.found(cell)).envelope.get() }
     }
 
-    /// The payload of a published cell (rule A), `len` bytes as its stamp says.
+    /// The payload of a published cell (rule A) or of the shuttle that has come (rule C), `len` bytes as its stamp says.
     ///
     /// # Panics
     /// When the record would lie outside the data area: the segment is damaged.
     #[inline]
     pub(crate) fn payload(&self, cell: u32, len: usize) -> &[u8] {
         if len <= INLINE_BYTES {
-            // SAFETY: rule A; the length is within the array.
-            return unsafe { std::slice::from_raw_parts((*self.cell(cell)).payload.get().cast(), len) };
+            // SAFETY: rule A or C, as above; the length is within the array.
+            return unsafe { std::slice::from_raw_parts((*self.found(cell)).payload.get().cast(), len) };
         }
         let Some(record) = self.at(self.record(cell).0, len) else {
             panic!("the shared-memory segment is damaged: a record lies outside its ring")
@@ -251,6 +256,16 @@ impl RingMemory for RawRing {
     }
 
     #[inline]
+    fn shuttle_stamp(&self) -> u64 {
+        self.shuttle_word().load(Ordering::Acquire)
+    }
+
+    #[inline]
+    fn set_shuttle_stamp(&self, stamp: u64) {
+        self.shuttle_word().store(stamp, Ordering::Release);
+    }
+
+    #[inline]
     fn heads(&self) -> u64 {
         self.lines().heads.load(Ordering::Acquire)
     }
@@ -280,8 +295,8 @@ impl RingMemory for RawRing {
 
     #[inline]
     fn record(&self, cell: u32) -> (u32, u32) {
-        // SAFETY: rule A: the caller saw the stamp.
-        let [offset, end] = unsafe { (*self.cell(cell)).payload.get().cast::<[u32; 2]>().read() };
+        // SAFETY: rule A or C: the caller saw the stamp. (In the shuttle there is a record only if the segment is damaged.)
+        let [offset, end] = unsafe { (*self.found(cell)).payload.get().cast::<[u32; 2]>().read() };
         (offset, end)
     }
 
@@ -323,6 +338,29 @@ impl RingMemory for RawRing {
 unsafe fn shuttle_in(base: *mut u8, layout: &Layout) -> *mut Cell {
     // SAFETY: the caller's promise; the lines lie inside the ring, by `Layout`.
     unsafe { base.add(layout.lines() as usize + std::mem::offset_of!(Lines, shuttle)).cast() }
+}
+
+/// Writes an envelope and an inline payload.
+///
+/// # Safety
+/// `cell` is mapped, and nobody else reads or writes it meanwhile, but for its stamp.
+///
+/// # Panics
+/// When the payload is longer than a cell's.
+#[inline(always)]
+unsafe fn write(cell: *mut Cell, envelope: [u64; 2], payload: &[u8]) {
+    assert!(payload.len() <= INLINE_BYTES);
+    // SAFETY: the caller's promise; the length is checked above.
+    unsafe {
+        *(*cell).envelope.get() = envelope;
+        let to = (*cell).payload.get().cast::<u8>();
+        if payload.len() == 8 {
+            // One word is the most usual message; everything else is a call away.
+            to.cast::<[u8; 8]>().write(*payload.as_ptr().cast::<[u8; 8]>());
+        } else {
+            copy_small(payload.as_ptr(), to, payload.len());
+        }
+    }
 }
 
 /// Copies a payload of a cell; up to 64 bytes with a few overlapping moves, without a call.
@@ -461,20 +499,26 @@ mod tests {
             (producer, consumer)
         });
         let turns = if cfg!(miri) { 60 } else { 20_000 };
-        let send = |producer: &mut Producer<RawRing>, n: u64| {
+        let send = |producer: &mut Producer<RawRing>, received: u32, n: u64| {
             let free = loop {
-                match producer.place_at_hand(8) {
+                match producer.cell_at_hand() {
                     Some(free) => break free,
                     None => producer.cell().map_or_else(std::thread::yield_now, |_| ()),
                 }
             };
-            producer.memory_mut().write_inline(free.cell, [n, 8], &n.to_ne_bytes());
-            producer.publish_at_hand(free, 8);
-            free.cell == SHUTTLE
+            let leaves = producer.leaves_in_shuttle(free, 8);
+            if leaves {
+                producer.memory_mut().write_in_shuttle([n, 8], &n.to_ne_bytes());
+                producer.publish_in_shuttle(free, 8, received);
+            } else {
+                producer.memory_mut().write_inline(free.cell, [n, 8], &n.to_ne_bytes());
+                producer.publish_at_hand(free, 8);
+            }
+            leaves
         };
         let receive = |consumer: &mut Consumer<RawRing>, n: u64| {
             let front = loop {
-                match consumer.front() {
+                match consumer.awaited_front() {
                     Some(front) => break front,
                     None => {
                         if consumer.owes_heads() {
@@ -496,9 +540,9 @@ mod tests {
                 for n in 0..turns {
                     if answering(n) {
                         receive(&mut away, n);
-                        send(&mut home, n);
+                        send(&mut home, away.received(), n);
                     } else {
-                        send(&mut home, n);
+                        send(&mut home, away.received(), n);
                         receive(&mut away, n);
                     }
                 }
@@ -506,7 +550,7 @@ mod tests {
             let (mut out, mut coming) = first;
             (0..turns)
                 .filter(|&n| {
-                    let left = send(&mut out, n);
+                    let left = send(&mut out, coming.received(), n);
                     receive(&mut coming, n);
                     left
                 })

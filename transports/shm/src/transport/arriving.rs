@@ -2,6 +2,7 @@
 
 use super::{Departure, Inbound, Inquiry, NOT_ACTIVE, Shm};
 use crate::arrivals::take_in;
+use crate::past;
 use crate::raw::RawRing;
 use crate::ring::Consumer;
 use crate::segment::PeerState;
@@ -83,8 +84,8 @@ impl Shm {
     /// Tells the two rings that we share with a process about each other, as soon as both are in use.
     pub(super) fn introduce_twins(&mut self, local: u32) {
         let layout = self.segment.layout;
-        // Where ranks share cores a line costs nothing, and pauses do.
-        let has_shuttle = !self.is_crowded();
+        // Where ranks share cores a line costs nothing, and pauses do. The same at both ends.
+        let has_shuttle = !self.is_crowded() && (past::HAS_TICKS || cfg!(test));
         let second = local < self.me;
         let Some(outbound) = &mut self.outbound[local as usize] else { return };
         // SAFETY: the ring of that sender in our column, which stays mapped as long as `self`.

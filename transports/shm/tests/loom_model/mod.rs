@@ -119,10 +119,6 @@ impl Model {
         if cell == SHUTTLE { &self.0.shuttle.cell } else { &self.0.cells[cell as usize] }
     }
 
-    fn stamp_of(&self, cell: u32) -> &AtomicU64 {
-        if cell == SHUTTLE { &self.0.shuttle.stamp } else { &self.0.stamps[cell as usize] }
-    }
-
     /// Writes a cell, and the lines of its record.
     pub(crate) fn write(&self, cell: u32, value: u32, offset: u32, end: u32, record: u32) {
         // SAFETY: loom reports the race when somebody else may access the cell or a line now.
@@ -148,11 +144,19 @@ impl Model {
 
 impl RingMemory for Model {
     fn stamp(&self, cell: u32) -> u64 {
-        self.stamp_of(cell).load(Ordering::Acquire)
+        self.0.stamps[cell as usize].load(Ordering::Acquire)
+    }
+
+    fn shuttle_stamp(&self) -> u64 {
+        self.0.shuttle.stamp.load(Ordering::Acquire)
+    }
+
+    fn set_shuttle_stamp(&self, stamp: u64) {
+        self.0.shuttle.stamp.store(stamp, Ordering::Release);
     }
 
     fn set_stamp(&self, cell: u32, stamp: u64) {
-        self.stamp_of(cell).store(stamp, Ordering::Release);
+        self.0.stamps[cell as usize].store(stamp, Ordering::Release);
     }
 
     fn heads(&self) -> u64 {

@@ -148,6 +148,11 @@ impl<M: RingMemory> Producer<M> {
         self.shuttle = Some(shuttle);
     }
 
+    #[cfg(test)]
+    pub(crate) fn has_shuttle_here(&self) -> bool {
+        self.shuttle.as_ref().is_some_and(|shuttle| !shuttle.is_away())
+    }
+
     /// The memory.
     #[inline]
     pub fn memory(&self) -> &M {

@@ -23,6 +23,8 @@ use weft_api::{Capabilities, Handler, Refused, Sink, Transport};
 use weft_types::{Farewell, PeerId, Result};
 use weft_wire::Header;
 
+#[cfg(test)]
+mod answers;
 mod arriving;
 mod attach;
 mod departing;

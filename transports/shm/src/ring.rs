@@ -667,6 +667,10 @@ mod tests {
             assert!(!ends[to].1.is_idle(false));
             ends[to].1.release(front);
         }
-        assert_eq!(left, turns - 2 * CELLS as usize, "the last lap before goes by the rings, all else in the shuttle");
+        assert_eq!(
+            left,
+            turns - 2 * CELLS as usize,
+            "the last lap before goes by the rings, all else in the shuttle"
+        );
     }
 }

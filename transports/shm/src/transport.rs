@@ -449,12 +449,10 @@ impl Transport for Shm {
 
     #[inline]
     fn is_idle(&self) -> bool {
-        self.own().arrivals.load(Ordering::Acquire) == self.arrivals
-            && self.lost.is_empty()
-            && {
-                let pauses = self.has_one_sender();
-                self.active.iter().all(|inbound| inbound.consumer.is_idle(pauses))
-            }
+        self.own().arrivals.load(Ordering::Acquire) == self.arrivals && self.lost.is_empty() && {
+            let pauses = self.has_one_sender();
+            self.active.iter().all(|inbound| inbound.consumer.is_idle(pauses))
+        }
     }
 
     #[inline]

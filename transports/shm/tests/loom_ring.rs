@@ -6,8 +6,8 @@ mod loom_model;
 
 use loom::thread;
 use loom_model::Model;
-use weft_shm::layout::{INLINE_BYTES, RECORD_ALIGN};
 use std::sync::Arc;
+use weft_shm::layout::{INLINE_BYTES, RECORD_ALIGN};
 use weft_shm::ring::{Consumer, Producer};
 use weft_shm::shuttle::{SHUTTLE, Shuttle};
 

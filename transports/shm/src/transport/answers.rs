@@ -115,7 +115,8 @@ impl World {
             1 if len <= 104 => end.send_inline(to, header(number), &bytes).is_ok(),
             _ if len <= 104 => {
                 let route = end.route(to);
-                end.send_now(route, header(number), &bytes) || end.send_inline(to, header(number), &bytes).is_ok()
+                end.send_now(route, header(number), &bytes)
+                    || end.send_inline(to, header(number), &bytes).is_ok()
             }
             _ => end.send_copy(to, header(number), len, |out| out.copy_from_slice(&bytes)).is_ok(),
         };

@@ -25,6 +25,11 @@ const STREAM_BURST: u32 = 16;
 /// Largest message sent in one packet. In two or more it would not be faster, and streams of such messages are slower.
 const SINGLE_PACKET: u32 = 32 << 10;
 
+/// Sends and matched receives under way with which the lead of an announced message still fills time that would be lost: itself
+/// and one more, as where two exchange one message each. While others move anyway, leads of a whole window would go out before
+/// anything is read, and all that memory comes back from the other core's cache.
+const ALONE: usize = 2;
+
 /// What became of an attempt to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sent {
@@ -383,6 +388,7 @@ impl Engine {
             None => None,
         };
         let telling = self.state.telling(index, slot);
+        let others_move = self.state.requests.moving > ALONE;
         let peer = self.state.peers.at_mut(index);
         let request = self.state.requests.at_mut(slot);
         let header = request.header;
@@ -398,6 +404,7 @@ impl Engine {
                 && plan(&peer.capabilities, &self.state.config, request.length, true, [None; 2])
                     == ReceivePlan::SingleCopy;
         let limits = limits_for(&peer.limits, request.send_buf());
+        let limits = SendLimits { lead: if others_move { 0 } else { limits.lead }, ..limits };
         match plan_send(request.length, prefix as u32, &limits, peer.window.left(), taken) {
             SendPlan::Eager => {
                 let (length, buffer) = (request.length as usize, request.send_buf());

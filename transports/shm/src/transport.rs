@@ -23,8 +23,6 @@ use weft_api::{Capabilities, Handler, Refused, Sink, Transport};
 use weft_types::{Farewell, PeerId, Result};
 use weft_wire::Header;
 
-#[cfg(test)]
-mod answers;
 mod arriving;
 mod attach;
 mod departing;
@@ -232,13 +230,11 @@ impl Shm {
         arrivals != self.arrivals && self.accept()
     }
 
-    /// Where the next packet of `active[index]` is, kept as the one shown; without one, tells the sender what was taken. `pauses`:
-    /// for one who waits for that process alone.
+    /// Where the next packet of `active[index]` is, kept as the one shown; without one, tells the sender what was taken.
     #[inline]
-    fn front(&mut self, index: usize, pauses: bool) -> Option<(PeerId, Front)> {
+    fn front(&mut self, index: usize) -> Option<(PeerId, Front)> {
         let inbound = self.active.get_mut(index)?;
-        let found = if pauses { inbound.consumer.awaited_front() } else { inbound.consumer.front() };
-        let Some(front) = found else {
+        let Some(front) = inbound.consumer.front() else {
             if inbound.consumer.owes_heads() && inbound.consumer.publish_heads() {
                 self.wake(index);
             }
@@ -246,12 +242,6 @@ impl Shm {
         };
         self.shown = Some((index, front));
         Some((inbound.peer, front))
-    }
-
-    /// Whether packets come from one process at most, so that who waits for any of them waits for that one.
-    #[inline(always)]
-    fn has_one_sender(&self) -> bool {
-        self.active.len() == 1
     }
 
     /// A packet of anybody but `active[cursor]`.
@@ -264,7 +254,7 @@ impl Shm {
     /// The peer of `active[index]` when it has a packet; the others come first next time.
     #[inline]
     fn found(&mut self, index: usize) -> Option<PeerId> {
-        let (peer, _) = self.front(index, self.has_one_sender())?;
+        let (peer, _) = self.front(index)?;
         self.cursor = if index + 1 < self.active.len() { index + 1 } else { 0 };
         Some(peer)
     }
@@ -363,13 +353,6 @@ impl Transport for Shm {
         let Some(Some(outbound)) = self.outbound.get_mut(route as usize) else { return false };
         let outbound: &mut Outbound = outbound;
         let Some(free) = outbound.producer.cell_at_hand() else { return false };
-        if outbound.producer.leaves_in_shuttle(free, payload.len()) {
-            // Who shares a shuttle has both rings.
-            let inbound = self.active.get(self.position[route as usize] as usize);
-            let received = inbound.map_or(0, |inbound| inbound.consumer.received());
-            outbound.send_in_shuttle(free, header, payload, received);
-            return true;
-        }
         outbound.producer.memory_mut().write_inline(free.cell, header.words(), payload);
         outbound.producer.publish_at_hand(free, payload.len());
         // A peer that is gone is noticed by whoever waits for it.
@@ -403,7 +386,7 @@ impl Transport for Shm {
             Some(shown) => shown,
             None => {
                 let index = self.inbound(peer)?;
-                (index, self.front(index, true)?.1)
+                (index, self.front(index)?.1)
             }
         };
         let memory = self.active[index].consumer.memory();
@@ -428,7 +411,7 @@ impl Transport for Shm {
             Some(shown) => shown,
             None => {
                 let index = self.inbound(peer)?;
-                (index, self.front(index, true)?.1)
+                (index, self.front(index)?.1)
             }
         };
         let inbound = &mut self.active[index];
@@ -449,23 +432,21 @@ impl Transport for Shm {
 
     #[inline]
     fn is_idle(&self) -> bool {
-        self.own().arrivals.load(Ordering::Acquire) == self.arrivals && self.lost.is_empty() && {
-            let pauses = self.has_one_sender();
-            self.active.iter().all(|inbound| inbound.consumer.is_idle(pauses))
-        }
+        self.own().arrivals.load(Ordering::Acquire) == self.arrivals
+            && self.lost.is_empty()
+            && self.active.iter().all(|inbound| inbound.consumer.is_idle())
     }
 
     #[inline]
     fn poll<S: Sink>(&mut self, burst: u32, left: &mut u32, sink: &mut S) -> Option<(PeerId, S::Outcome)> {
-        let (first, pauses) = (self.cursor, self.has_one_sender());
+        let first = self.cursor;
         let mut index = first;
         loop {
             let inbound = self.active.get_mut(index)?;
             let end = left.saturating_sub(burst);
             let mut wakes = false;
             let mut outcome = None;
-            let found = if pauses { inbound.consumer.awaited_front() } else { inbound.consumer.front() };
-            if let Some(mut front) = found {
+            if let Some(mut front) = inbound.consumer.front() {
                 if let ControlFlow::Break(why) = sink.begin(inbound.peer) {
                     self.cursor = index;
                     return Some((inbound.peer, why));

@@ -10,6 +10,7 @@
  *   single   one by one, as a program would write it
  *   wide     eight joined in a register, or four taken out of one
  *   gather4, gather8, scatter8   the instructions of that name
+ *   scatter2   scatter8, eight blocks of each half of the layout in turn
  *   fetch16, fetch64, fetch256   wide, with every line fetched so many blocks ahead
  *   stream2, stream4, stream8    wide, eight blocks of each of so many parts of the layout in turn
  *   portions   64 lines fetched, then those 64 moved
@@ -121,6 +122,13 @@ LOOP(unpack_bound, for (; i + 8 <= count; i += 8) {
 })
 LOOP(unpack_single, for (; i < count; i++) *AT(i) = PACKED[i];)
 LOOP(unpack_wide, for (; i + 4 <= count; i += 4) SPREAD(i); UNPACK_REST)
+LOOP(unpack_scatter2, const __m512i offsets = OFFSETS; const long part = count / 2 & ~7L; for (long at = 0; at < part; at += 8)
+    for (long k = 0; k < 2; k++) {
+        i = at + k * part;
+        __m512i to = listed ? _mm512_loadu_si512(places + i) : offsets;
+        _mm512_i64scatter_epi64((void *)(listed ? memory : memory + i * stride), to, _mm512_loadu_si512(packed + 8 * i), 1);
+    }
+    i = 2 * part; UNPACK_REST)
 LOOP(unpack_scatter8, const __m512i offsets = OFFSETS; for (; i + 8 <= count; i += 8) {
     __m512i at = listed ? _mm512_loadu_si512(places + i) : offsets;
     _mm512_i64scatter_epi64((void *)(listed ? memory : memory + i * stride), at, _mm512_loadu_si512(packed + 8 * i), 1);
@@ -149,7 +157,7 @@ static const struct { const char *name; loop *at_stride, *of_list; } loops[] = {
     ENTRY(pack, bound), ENTRY(pack, single), ENTRY(pack, wide), ENTRY(pack, gather4), ENTRY(pack, gather8),
     ENTRY(pack, fetch16), ENTRY(pack, fetch64), ENTRY(pack, fetch256), ENTRY(pack, stream2), ENTRY(pack, stream4),
     ENTRY(pack, stream8), ENTRY(pack, portions), ENTRY(pack, past),
-    ENTRY(unpack, bound), ENTRY(unpack, single), ENTRY(unpack, wide), ENTRY(unpack, scatter8), ENTRY(unpack, fetch16),
+    ENTRY(unpack, bound), ENTRY(unpack, single), ENTRY(unpack, wide), ENTRY(unpack, scatter8), ENTRY(unpack, scatter2), ENTRY(unpack, fetch16),
     ENTRY(unpack, fetch64), ENTRY(unpack, fetch256), ENTRY(unpack, stream2), ENTRY(unpack, stream4), ENTRY(unpack, stream8),
     ENTRY(unpack, portions),
 };
@@ -175,6 +183,7 @@ static int64_t *scattered(long count, long span)
     return places;
 }
 
+#ifndef LINES_WITHOUT_MAIN
 int main(int argc, char **argv)
 {
     static struct layout layouts[] = {
@@ -224,3 +233,4 @@ int main(int argc, char **argv)
     }
     return 0;
 }
+#endif

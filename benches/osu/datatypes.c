@@ -49,6 +49,15 @@ static double tenth_percentile(int count)
     return samples[count / 10];
 }
 
+/* Memory on pages of 2 MiB, where the system gives them to whoever asks. */
+static char *on_large_pages(size_t bytes)
+{
+    char *room = aligned_alloc(2 << 20, bytes);
+    if (!room || madvise(room, bytes, MADV_HUGEPAGE))
+        give_up("no pages of 2 MiB: see /sys/kernel/mm/transparent_hugepage/enabled");
+    return room;
+}
+
 static double measure_line(void)
 {
     int batch, i;
@@ -443,7 +452,7 @@ static void measure_stream(void)
 
 int main(int argc, char **argv)
 {
-    const char *wanted = "", *cores = "";
+    const char *wanted = "", *cores = "", *pages = "";
     int i, which, kind;
     cpu_set_t set;
     MPI_Init(&argc, &argv);
@@ -454,13 +463,15 @@ int main(int argc, char **argv)
             wanted = argv[i + 1];
         else if (!strcmp(argv[i], "--cores"))
             cores = argv[i + 1];
+        else if (!strcmp(argv[i], "--pages"))
+            pages = argv[i + 1];
         else if (!strcmp(argv[i], "--time"))
             row_seconds = atof(argv[i + 1]) * 1e-3;
         else
             i = argc;
     }
     if (i > argc || ranks != 2)
-        give_up("usage: mpiexec -n 2 ./datatypes [--rows PARTS OF NAMES, with commas] [--cores 0,1] [--time MILLISECONDS of a row]");
+        give_up("usage: mpiexec -n 2 ./datatypes [--rows PARTS OF NAMES, with commas] [--cores 0,1] [--time MILLISECONDS of a row] [--pages large]");
     if (*cores) {
         const char *second = strchr(cores, ',');
         CPU_ZERO(&set);
@@ -468,8 +479,8 @@ int main(int argc, char **argv)
         if (sched_setaffinity(0, sizeof set, &set))
             give_up("datatypes: cannot bind to %s", cores);
     }
-    memory = buffer(SPAN);
-    packed = buffer(SPAN / 2);
+    memory = *pages ? on_large_pages(SPAN) : buffer(SPAN);
+    packed = *pages ? on_large_pages(SPAN / 2) : buffer(SPAN / 2);
     memset(memory, 1, SPAN);
     memset(packed, 1, SPAN / 2);
     share_line();

@@ -12,6 +12,10 @@ use crate::processor::{Level, level};
 /// Lines that fit the nearest cache, with room for the packed bytes.
 #[cfg(target_arch = "x86_64")]
 const NEAR_LINES: usize = 512;
+/// Blocks that are gathered: more than a packet of a message carries. A whole pack gains up to a third by it, but beside a core
+/// that unpacks what this one has packed, in the same nearest cache, joined blocks are a tenth faster.
+#[cfg(target_arch = "x86_64")]
+const FEWEST_GATHERED: usize = 4096;
 /// Distance from which on the processor does not fetch the next line by itself.
 #[cfg(target_arch = "x86_64")]
 const FAR: usize = 128;
@@ -66,7 +70,7 @@ pub(crate) unsafe fn pack_regular(packed: *mut u8, from: Regular, count: usize) 
     // SAFETY: the caller's promise; the instructions are there.
     unsafe {
         #[cfg(target_arch = "x86_64")]
-        if misses_hide(from.stride, count) {
+        if count > FEWEST_GATHERED && misses_hide(from.stride, count) {
             return x86_64::gather(packed, from, count);
         }
         pack(packed, from, count);

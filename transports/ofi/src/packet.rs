@@ -17,7 +17,7 @@ pub const PREFIX: usize = 16;
 /// Bytes in front of the payload.
 pub const HEAD: usize = PREFIX + 16;
 /// Where packets that leave together begin: at multiples of this.
-const GRAIN: usize = 16;
+pub const GRAIN: usize = 16;
 
 /// What a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -235,6 +235,11 @@ impl SendBuf {
         self.0.layout().map(|(layout, _)| layout.mean_block())
     }
 
+    /// Whether the blocks lie on pages of their own ([`Layout::is_on_many_pages`]).
+    pub fn is_on_many_pages(&self) -> bool {
+        self.0.layout().is_some_and(|(layout, _)| layout.is_on_many_pages())
+    }
+
     /// Where the bytes are for a single copy by the receiver, when they do not lie in one run: the address of the first element,
     /// the layout, and the packed bytes to skip.
     pub fn scattered(&self) -> Option<(u64, &Arc<Layout>, u64)> {

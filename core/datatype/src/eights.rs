@@ -273,37 +273,46 @@ mod x86_64 {
         }
     }
 
+    /// `stride` times 0 to 7.
+    fn offsets(stride: isize) -> [i64; 8] {
+        std::array::from_fn(|index| (stride as i64).wrapping_mul(index as i64))
+    }
+
     /// # Safety
-    /// As [`super::pack_regular`], with AVX2.
-    #[target_feature(enable = "avx2")]
+    /// As [`super::pack_regular`], with AVX-512.
+    #[target_feature(enable = "avx512f")]
     pub(super) unsafe fn gather(packed: *mut u8, from: Regular, count: usize) {
-        let stride = from.stride as i64;
-        let offsets = _mm256_setr_epi64x(0, stride, stride.wrapping_mul(2), stride.wrapping_mul(3));
-        let gathered = count & !3;
-        // SAFETY: the caller's promise.
+        let offsets = offsets(from.stride);
+        let gathered = count & !7;
+        // SAFETY: the caller's promise; the offsets are 64 bytes.
         unsafe {
-            for i in (0..gathered).step_by(4) {
-                let blocks = _mm256_i64gather_epi64::<1>(from.at(i).cast(), offsets);
-                _mm256_storeu_si256(packed.add(8 * i).cast(), blocks);
+            let offsets = _mm512_loadu_si512(offsets.as_ptr().cast());
+            for i in (0..gathered).step_by(8) {
+                let blocks = _mm512_i64gather_epi64::<1>(offsets, from.at(i).cast());
+                _mm512_storeu_si512(packed.add(8 * i).cast(), blocks);
             }
             pack_singly(packed, from, gathered, count);
         }
     }
 
+    /// Two parts in turn: where another core has written the packed bytes, the processor so has more of their lines under way.
+    ///
     /// # Safety
     /// As [`super::unpack_regular`], with AVX-512.
     #[target_feature(enable = "avx512f")]
     pub(super) unsafe fn scatter(packed: *const u8, to: Regular, count: usize) {
-        let stride = to.stride as i64;
-        let offsets: [i64; 8] = std::array::from_fn(|index| stride.wrapping_mul(index as i64));
-        let scattered = count & !7;
+        let offsets = offsets(to.stride);
+        let part = (count / 2) & !7;
+        let scattered = 2 * part;
         // SAFETY: the caller's promise; the offsets are 64 bytes.
         unsafe {
             let offsets = _mm512_loadu_si512(offsets.as_ptr().cast());
-            for i in (0..scattered).step_by(8) {
-                fetch_packed(packed.wrapping_add(8 * i), i);
-                let blocks = _mm512_loadu_si512(packed.add(8 * i).cast());
-                _mm512_i64scatter_epi64::<1>(to.at(i).cast(), offsets, blocks);
+            for first in (0..part).step_by(8) {
+                for i in [first, part + first] {
+                    fetch_packed(packed.wrapping_add(8 * i), i);
+                    let blocks = _mm512_loadu_si512(packed.add(8 * i).cast());
+                    _mm512_i64scatter_epi64::<1>(to.at(i).cast(), offsets, blocks);
+                }
             }
             let rest = Regular { first: to.at(scattered), stride: to.stride };
             unpack(packed.add(8 * scattered), rest, count - scattered);

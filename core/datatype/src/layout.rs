@@ -53,6 +53,9 @@ impl Shape {
     }
 }
 
+/// The shortest page of memory.
+const PAGE: u64 = 4096;
+
 /// Lists of at most so many entries become part of the list around them, while that has at most `ROOM` entries itself:
 /// a program stays as large as what it was made of.
 const FLATTENED: usize = 16;
@@ -280,6 +283,16 @@ impl Layout {
     /// Bytes of one run in the mean.
     pub fn mean_block(&self) -> u64 {
         (self.size / self.blocks) as u64
+    }
+
+    /// Whether blocks lie at one distance of a page or more, so that each of them costs the processor a look for its page.
+    pub fn is_on_many_pages(&self) -> bool {
+        let apart = match self.node.shape {
+            Shape::Run => self.extent,
+            Shape::Repeat { stride, ref body, .. } if body.is_run() => stride,
+            _ => 0,
+        };
+        apart.unsigned_abs() >= PAGE
     }
 
     /// Whether any count of elements is one gap-free run that begins at the origin.

@@ -574,7 +574,7 @@ fn limits_for(limits: &SendLimits, buffer: &SendBuf) -> SendLimits {
 
 fn piece_of(length: u64, limits: &SendLimits, buffer: &SendBuf) -> u32 {
     match buffer.mean_block() {
-        Some(block) => piece_with_gaps(length, block, limits),
+        Some(block) => piece_with_gaps(length, block, buffer.is_on_many_pages(), limits),
         None => piece(length, limits),
     }
 }

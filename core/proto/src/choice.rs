@@ -69,11 +69,15 @@ pub fn piece(length: u64, limits: &SendLimits) -> u32 {
 /// 5 to 10 GB/s, and a packet costs a quarter of a microsecond.
 const PACKET_COST: u64 = 256;
 
+/// The same where each block lies on pages of its own (`paged`), which makes it four times as long.
+const PAGED_PACKET_COST: u64 = 64;
+
 /// As [`piece`], of a message with gaps whose blocks have `block` bytes in the mean. The last packet is unpacked while
 /// nothing else happens, and every packet has its cost: the sum of the two is least at the root of their product.
 #[inline]
-pub fn piece_with_gaps(length: u64, block: u64, limits: &SendLimits) -> u32 {
-    let best = length.saturating_mul(block.saturating_mul(PACKET_COST)).isqrt();
+pub fn piece_with_gaps(length: u64, block: u64, paged: bool, limits: &SendLimits) -> u32 {
+    let cost = if paged { PAGED_PACKET_COST } else { PACKET_COST };
+    let best = length.saturating_mul(block.saturating_mul(cost)).isqrt();
     best.next_multiple_of(1024).clamp(2 << 10, 32 << 10).min(u64::from(limits.packet)) as u32
 }
 
@@ -153,16 +157,20 @@ mod tests {
         let limits = SendLimits { packet: 32768, single: 32768, eager: 65536, lead: 32768, piece: 16384 };
         // Twice what is copied while a packet is made: two packets of that size.
         assert_eq!(single_with_gaps(8, &limits), 4096);
-        assert_eq!(piece_with_gaps(8000, 8, &limits), 4096);
+        assert_eq!(piece_with_gaps(8000, 8, false, &limits), 4096);
+        assert_eq!(piece_with_gaps(64 << 10, 8, true, &limits), 6 << 10);
         // Sixteen times the message, four times the piece.
-        assert_eq!(piece_with_gaps(16 * 8192, 8, &limits), 4 * piece_with_gaps(8192, 8, &limits));
+        assert_eq!(
+            piece_with_gaps(16 * 8192, 8, false, &limits),
+            4 * piece_with_gaps(8192, 8, false, &limits)
+        );
         // Long blocks are as good as none; the limits hold at every size.
         assert_eq!(
-            (single_with_gaps(1 << 40, &limits), piece_with_gaps(1 << 40, 1 << 40, &limits)),
+            (single_with_gaps(1 << 40, &limits), piece_with_gaps(1 << 40, 1 << 40, false, &limits)),
             (32768, 32768)
         );
-        assert_eq!(piece_with_gaps(1, 1, &limits), 2048);
-        assert_eq!(piece_with_gaps(1 << 30, 8, &SendLimits { packet: 8192, ..limits }), 8192);
+        assert_eq!(piece_with_gaps(1, 1, false, &limits), 2048);
+        assert_eq!(piece_with_gaps(1 << 30, 8, false, &SendLimits { packet: 8192, ..limits }), 8192);
     }
 
     #[test]

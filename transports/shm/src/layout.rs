@@ -34,8 +34,9 @@ pub const CELL_BYTES: u64 = 128;
 pub const FIRST_LINE: usize = 40;
 /// Payload bytes that travel inside a control cell.
 pub const INLINE_BYTES: usize = 104;
-/// Bytes between cells and data area: the consumer's line and the producer's line, each alone on 128 bytes.
-pub const LINES_BYTES: u64 = 256;
+/// Bytes between cells and data area: the consumer's line, the producer's line and the shuttle ([`crate::shuttle`]), each alone
+/// on 128 bytes.
+pub const LINES_BYTES: u64 = 384;
 /// A line beyond round sizes, so that a piece of a message fits a packet together with the announcement in front of it.
 const LINE: u32 = 64;
 /// Alignment of records in the data area.

@@ -4,7 +4,8 @@
 //! has a ring at a place given by arithmetic ([`layout`]); a pair that never talks costs a bit. A ring ([`ring`]) is
 //! a circle of cells and a data area. A cell carries stamp, envelope and up to 40 payload bytes in its first cache
 //! line, up to 104 with its second; larger payloads, up to `max_copy`, go to the data area. An 8-byte message is one
-//! line written by the sender and one line polled by the receiver; neither side does a read-modify-write. Large
+//! line written by the sender and one line polled by the receiver, and its answer comes back in the same line ([`shuttle`]);
+//! neither side does a read-modify-write. Large
 //! messages are read straight from the sender's memory ([`Config::single_copy`]) or streamed through the data area
 //! with both cores working, as the engine decides. Idle processes sleep on a futex and are woken without a fence on
 //! the sender's side ([`bell`]).
@@ -31,6 +32,7 @@ mod raw;
 pub mod ring;
 pub mod rounds;
 pub mod segment;
+pub mod shuttle;
 mod single_copy;
 mod sleeping;
 pub mod slots;

@@ -58,6 +58,9 @@ fn stream(from: &[u8], to: &mut [u8]) {
     to.copy_from_slice(from);
 }
 
+/// Whether [`ticks`] counts.
+pub(crate) const HAS_TICKS: bool = cfg!(all(target_arch = "x86_64", not(miri)));
+
 /// Ticks of a steady counter, some two to four in a nanosecond; always 0 where [`copy_past_caches`] is an ordinary copy.
 #[inline]
 pub(crate) fn ticks() -> u64 {

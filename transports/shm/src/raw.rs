@@ -6,6 +6,7 @@
 
 use crate::layout::{CELL_BYTES, INLINE_BYTES, LINES_BYTES, Layout, RECORD_ALIGN};
 use crate::ring::{Place, RingMemory};
+use crate::shuttle::SHUTTLE;
 use crate::slots::{SLOT, TWIN};
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence, fence};
@@ -23,6 +24,7 @@ struct Cell {
 struct Lines {
     heads: AtomicU64,
     wants_room: Wish,
+    shuttle: UnsafeCell<Cell>,
 }
 
 #[repr(C, align(128))]
@@ -44,6 +46,8 @@ pub(crate) struct RawRing {
     twin: *mut u8,
     slot_count: u32,
     slot_bytes: u32,
+    /// The line that goes to and fro: this ring's, or that of the ring of the other direction when that one is the first of the two.
+    shuttle: *mut Cell,
     /// Whether this process must fence itself because sleepers cannot do it for it.
     fenced: bool,
     /// Backs more of the data area with memory.
@@ -82,18 +86,24 @@ impl RawRing {
             twin: std::ptr::null_mut(),
             slot_count: layout.slots,
             slot_bytes: layout.max_copy,
+            // SAFETY: as above.
+            shuttle: unsafe { shuttle_in(base, layout) },
             fenced,
             grow,
         }
     }
 
-    /// Tells where the ring of the other direction is.
+    /// Tells where the ring of the other direction is, and whether it is the first of the two, whose shuttle both use.
     ///
     /// # Safety
     /// `base` is that ring of the same layout, under the same promise as for [`RawRing::new`].
-    pub(crate) unsafe fn know_twin(&mut self, base: *mut u8, layout: &Layout) {
+    pub(crate) unsafe fn know_twin(&mut self, base: *mut u8, layout: &Layout, is_first: bool) {
         // SAFETY: the caller's promise.
         self.twin = unsafe { base.add(layout.slots_offset() as usize) };
+        if is_first {
+            // SAFETY: as above.
+            self.shuttle = unsafe { shuttle_in(base, layout) };
+        }
     }
 
     /// Where a record of `len` bytes is whose place a cell tells, if such a place exists.
@@ -111,10 +121,22 @@ impl RawRing {
         exists.then(|| unsafe { base.add(index as usize * self.slot_bytes as usize) })
     }
 
-    #[inline]
+    #[inline(always)]
     fn cell(&self, index: u32) -> *mut Cell {
         // SAFETY: `ring` masks every index with the number of cells.
         unsafe { self.cells.add(index as usize) }
+    }
+
+    /// Where a packet is that was seen: in a cell or in the shuttle.
+    #[inline(always)]
+    fn found(&self, index: u32) -> *mut Cell {
+        if index == SHUTTLE { self.shuttle } else { self.cell(index) }
+    }
+
+    #[inline]
+    fn shuttle_word(&self) -> &AtomicU64 {
+        // SAFETY: the ring that has it is mapped for the life of `self`; stamps are only ever touched as atomics.
+        unsafe { &(*self.shuttle).stamp }
     }
 
     #[inline]
@@ -132,20 +154,15 @@ impl RawRing {
     /// Writes the envelope and an inline payload into a cell that the producer may write (rule B).
     #[inline(always)]
     pub(crate) fn write_inline(&mut self, cell: u32, envelope: [u64; 2], payload: &[u8]) {
-        assert!(payload.len() <= INLINE_BYTES);
-        let cell = self.cell(cell);
-        // SAFETY: rule B: the consumer gave the cell back and will not read it before it is published; the
-        // length is checked above.
-        unsafe {
-            *(*cell).envelope.get() = envelope;
-            let to = (*cell).payload.get().cast::<u8>();
-            if payload.len() == 8 {
-                // One word is the most usual message; everything else is a call away.
-                to.cast::<[u8; 8]>().write(*payload.as_ptr().cast::<[u8; 8]>());
-            } else {
-                copy_small(payload.as_ptr(), to, payload.len());
-            }
-        }
+        // SAFETY: rule B: the consumer gave the cell back and will not read it before it is published.
+        unsafe { write(self.cell(cell), envelope, payload) };
+    }
+
+    /// As [`RawRing::write_inline`], into the shuttle, which this process holds (rule C).
+    #[inline(always)]
+    pub(crate) fn write_in_shuttle(&mut self, envelope: [u64; 2], payload: &[u8]) {
+        // SAFETY: rule C: the other process gave it to this one, and touches nothing but its stamp until it is published.
+        unsafe { write(self.shuttle, envelope, payload) };
     }
 
     /// Lets `fill` write `len` inline payload bytes into a cell that the producer may write (rule B).
@@ -190,22 +207,23 @@ impl RawRing {
         }
     }
 
-    /// The envelope of a published cell (rule A).
+    /// The envelope of a published cell (rule A), or of the shuttle that has come (rule C).
     #[inline]
     pub(crate) fn envelope(&self, cell: u32) -> [u64; 2] {
-        // SAFETY: rule A: the stamp was seen, the producer is done with the cell until it is given back.
-        unsafe { *(*self.cell(cell)).envelope.get() }
+        // SAFETY: rule A: the stamp was seen, the producer is done with the cell until it is given back. Rule C: the other
+        // process is done with the shuttle until it gets it from this one, which sends it only after it has released its packet.
+        unsafe { *(*self.found(cell)).envelope.get() }
     }
 
-    /// The payload of a published cell (rule A), `len` bytes as its stamp says.
+    /// The payload of a published cell (rule A) or of the shuttle that has come (rule C), `len` bytes as its stamp says.
     ///
     /// # Panics
     /// When the record would lie outside the data area: the segment is damaged.
     #[inline]
     pub(crate) fn payload(&self, cell: u32, len: usize) -> &[u8] {
         if len <= INLINE_BYTES {
-            // SAFETY: rule A; the length is within the array.
-            return unsafe { std::slice::from_raw_parts((*self.cell(cell)).payload.get().cast(), len) };
+            // SAFETY: rule A or C, as above; the length is within the array.
+            return unsafe { std::slice::from_raw_parts((*self.found(cell)).payload.get().cast(), len) };
         }
         let Some(record) = self.at(self.record(cell).0, len) else {
             panic!("the shared-memory segment is damaged: a record lies outside its ring")
@@ -238,6 +256,16 @@ impl RingMemory for RawRing {
     }
 
     #[inline]
+    fn shuttle_stamp(&self) -> u64 {
+        self.shuttle_word().load(Ordering::Acquire)
+    }
+
+    #[inline]
+    fn set_shuttle_stamp(&self, stamp: u64) {
+        self.shuttle_word().store(stamp, Ordering::Release);
+    }
+
+    #[inline]
     fn heads(&self) -> u64 {
         self.lines().heads.load(Ordering::Acquire)
     }
@@ -267,8 +295,8 @@ impl RingMemory for RawRing {
 
     #[inline]
     fn record(&self, cell: u32) -> (u32, u32) {
-        // SAFETY: rule A: the caller saw the stamp.
-        let [offset, end] = unsafe { (*self.cell(cell)).payload.get().cast::<[u32; 2]>().read() };
+        // SAFETY: rule A or C: the caller saw the stamp. (In the shuttle there is a record only if the segment is damaged.)
+        let [offset, end] = unsafe { (*self.found(cell)).payload.get().cast::<[u32; 2]>().read() };
         (offset, end)
     }
 
@@ -300,6 +328,38 @@ impl RingMemory for RawRing {
             return limit;
         }
         ((end - grow.data_offset) as u32).min(self.data_bytes)
+    }
+}
+
+/// The shuttle of the ring that begins at `base`.
+///
+/// # Safety
+/// As for [`RawRing::new`].
+unsafe fn shuttle_in(base: *mut u8, layout: &Layout) -> *mut Cell {
+    // SAFETY: the caller's promise; the lines lie inside the ring, by `Layout`.
+    unsafe { base.add(layout.lines() as usize + std::mem::offset_of!(Lines, shuttle)).cast() }
+}
+
+/// Writes an envelope and an inline payload.
+///
+/// # Safety
+/// `cell` is mapped, and nobody else reads or writes it meanwhile, but for its stamp.
+///
+/// # Panics
+/// When the payload is longer than a cell's.
+#[inline(always)]
+unsafe fn write(cell: *mut Cell, envelope: [u64; 2], payload: &[u8]) {
+    assert!(payload.len() <= INLINE_BYTES);
+    // SAFETY: the caller's promise; the length is checked above.
+    unsafe {
+        *(*cell).envelope.get() = envelope;
+        let to = (*cell).payload.get().cast::<u8>();
+        if payload.len() == 8 {
+            // One word is the most usual message; everything else is a call away.
+            to.cast::<[u8; 8]>().write(*payload.as_ptr().cast::<[u8; 8]>());
+        } else {
+            copy_small(payload.as_ptr(), to, payload.len());
+        }
     }
 }
 
@@ -338,7 +398,9 @@ pub(crate) unsafe fn copy_small(from: *const u8, to: *mut u8, len: usize) {
 mod tests {
     use super::*;
     use crate::ring::{Consumer, Producer};
+    use crate::shuttle::Shuttle;
     use std::alloc::{Layout as Block, alloc_zeroed, dealloc};
+    use std::sync::Arc;
 
     /// A ring in ordinary memory, so that Miri can watch every access.
     struct Heap(*mut u8, Block);
@@ -414,6 +476,87 @@ mod tests {
                 consumer.release(front);
             }
         });
+    }
+
+    #[test]
+    fn two_processes_take_turns_with_one_line() {
+        let layout = Layout::new(1024, 4096);
+        let heaps = [Heap::new(&layout), Heap::new(&layout)];
+        let [first, second] = [0, 1].map(|me| {
+            // SAFETY: the blocks are zeroed rings and outlive their ends, of which each has one of either kind.
+            let [mut out, mut inward] =
+                [me, 1 - me].map(|ring: usize| unsafe { RawRing::new(heaps[ring].0, &layout, true, None) });
+            // SAFETY: as above; the first process's ring to the second is the first of the two.
+            unsafe {
+                out.know_twin(heaps[1 - me].0, &layout, me == 1);
+                inward.know_twin(heaps[me].0, &layout, me == 0);
+            }
+            let shuttle = Arc::new(Shuttle::new(me == 1));
+            let mut producer = Producer::new(out, layout.cells, 1024);
+            let mut consumer = Consumer::new(inward, layout.cells, layout.data_bytes);
+            producer.share(Arc::clone(&shuttle));
+            consumer.share(shuttle);
+            (producer, consumer)
+        });
+        let turns = if cfg!(miri) { 60 } else { 20_000 };
+        let send = |producer: &mut Producer<RawRing>, received: u32, n: u64| {
+            let free = loop {
+                match producer.cell_at_hand() {
+                    Some(free) => break free,
+                    None => producer.cell().map_or_else(std::thread::yield_now, |_| ()),
+                }
+            };
+            let leaves = producer.leaves_in_shuttle(free, 8);
+            if leaves {
+                producer.memory_mut().write_in_shuttle([n, 8], &n.to_ne_bytes());
+                producer.publish_in_shuttle(free, 8, received);
+            } else {
+                producer.memory_mut().write_inline(free.cell, [n, 8], &n.to_ne_bytes());
+                producer.publish_at_hand(free, 8);
+            }
+            leaves
+        };
+        let receive = |consumer: &mut Consumer<RawRing>, n: u64| {
+            let front = loop {
+                match consumer.awaited_front() {
+                    Some(front) => break front,
+                    None => {
+                        if consumer.owes_heads() {
+                            consumer.publish_heads();
+                        }
+                        std::thread::yield_now();
+                    }
+                }
+            };
+            assert_eq!(consumer.memory().envelope(front.cell), [n, 8]);
+            assert_eq!(consumer.memory().payload(front.cell, front.len), n.to_ne_bytes());
+            consumer.release(front);
+        };
+        // Answers, then both at the same time, and answers again.
+        let answering = |n: u64| n % 40 < 20;
+        let left = std::thread::scope(|scope| {
+            let (mut home, mut away) = second;
+            scope.spawn(move || {
+                for n in 0..turns {
+                    if answering(n) {
+                        receive(&mut away, n);
+                        send(&mut home, away.received(), n);
+                    } else {
+                        send(&mut home, away.received(), n);
+                        receive(&mut away, n);
+                    }
+                }
+            });
+            let (mut out, mut coming) = first;
+            (0..turns)
+                .filter(|&n| {
+                    let left = send(&mut out, coming.received(), n);
+                    receive(&mut coming, n);
+                    left
+                })
+                .count()
+        });
+        assert!(left > 0);
     }
 
     #[test]

@@ -36,12 +36,18 @@
 //! records of 1 KiB, 33 of 4 KiB. Beyond the cache its stores cost more than they save (16 KiB: 42 GB/s without, 32 with them).
 
 use crate::layout::{INLINE_BYTES, RECORD_ALIGN};
+use crate::shuttle::{SHUTTLE, Shuttle, is_for_the_ring};
 use crate::slots::SLOT;
+use std::sync::Arc;
 
 /// The memory of a ring, seen from both ends.
 pub trait RingMemory {
     /// Loads a cell's stamp, with Acquire.
     fn stamp(&self, cell: u32) -> u64;
+    /// Loads the shuttle's stamp, with Acquire.
+    fn shuttle_stamp(&self) -> u64;
+    /// Stores the shuttle's stamp, with Release.
+    fn set_shuttle_stamp(&self, stamp: u64);
     /// Has the processor fetch a cell's first line, if it can.
     fn prefetch(&self, cell: u32) {
         let _ = cell;
@@ -95,6 +101,8 @@ pub struct Producer<M> {
     /// Whether the area may still grow.
     grows: bool,
     wants_room: bool,
+    /// The line that goes to and fro between the two processes ([`crate::shuttle`]).
+    shuttle: Option<Arc<Shuttle>>,
 }
 
 /// A place for a payload in the data area.
@@ -131,7 +139,18 @@ impl<M: RingMemory> Producer<M> {
             wrapped: false,
             grows: true,
             wants_room: false,
+            shuttle: None,
         }
+    }
+
+    /// Gives this end its shuttle; the receiver has, or gets before it looks for the first packet, that of the same line.
+    pub fn share(&mut self, shuttle: Arc<Shuttle>) {
+        self.shuttle = Some(shuttle);
+    }
+
+    #[cfg(test)]
+    pub(crate) fn has_shuttle_here(&self) -> bool {
+        self.shuttle.as_ref().is_some_and(|shuttle| !shuttle.is_away())
     }
 
     /// The memory.
@@ -163,12 +182,34 @@ impl<M: RingMemory> Producer<M> {
         (next.wrapping_sub(self.cell_head) <= self.mask).then_some(FreeCell { cell: next & self.mask, next })
     }
 
+    /// Whether the packet of `len` bytes for which [`Producer::cell_at_hand`] gave a cell just now shall leave in the shuttle instead,
+    /// which the caller may write then (rule C of [`crate::shuttle`]) until [`Producer::publish_in_shuttle`]. To be asked
+    /// once for a packet.
+    #[inline(always)]
+    pub fn leaves_in_shuttle(&self, free: FreeCell, len: usize) -> bool {
+        match &self.shuttle {
+            Some(shuttle) => shuttle.leaves(len, free.next) && !is_for_the_ring(free.next, self.mask),
+            None => false,
+        }
+    }
+
     /// As [`Producer::publish`], of the cell that [`Producer::cell_at_hand`] gave just now.
     #[inline(always)]
     pub fn publish_at_hand(&mut self, free: FreeCell, len: usize) {
         let next = free.next.wrapping_add(1);
         self.next = next;
         self.memory.set_stamp(free.cell, ((len as u64) << 32) | u64::from(next));
+    }
+
+    /// As [`Producer::publish_at_hand`], of the shuttle, now filled, in place of the cell, by one who has received so many packets
+    /// from the other process.
+    #[inline]
+    pub fn publish_in_shuttle(&mut self, free: FreeCell, len: usize, received: u32) {
+        let Some(shuttle) = &self.shuttle else { unreachable!("it leaves in the shuttle") };
+        let next = free.next.wrapping_add(1);
+        self.next = next;
+        self.memory.set_shuttle_stamp(shuttle.stamp(next, len, received));
+        shuttle.left();
     }
 
     /// Room for `len` bytes in the data area, or `None` when it is full. By rule B the caller may write it until
@@ -289,12 +330,13 @@ pub struct Consumer<M> {
     report: u32,
     /// Bytes of the shortest record whose lines are left to the producer, as its lap is longer than a cache.
     left: usize,
+    shuttle: Option<Arc<Shuttle>>,
 }
 
 /// A packet that waits: its cell and the length of its payload in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Front {
-    /// Index of the cell.
+    /// Index of the cell, or [`SHUTTLE`].
     pub cell: u32,
     /// Payload length.
     pub len: usize,
@@ -314,7 +356,13 @@ impl<M: RingMemory> Consumer<M> {
             published_data: 0,
             report: (data_bytes.min(SHORT_LAP) / 4).max(1),
             left: if data_bytes > SHORT_LAP { LONG_RECORD as usize } else { usize::MAX },
+            shuttle: None,
         }
+    }
+
+    /// Gives this end its shuttle.
+    pub fn share(&mut self, shuttle: Arc<Shuttle>) {
+        self.shuttle = Some(shuttle);
     }
 
     /// The memory.
@@ -329,12 +377,43 @@ impl<M: RingMemory> Consumer<M> {
         &mut self.memory
     }
 
-    /// The oldest packet; by rule A it may be read until [`Consumer::release`].
+    /// The oldest packet; by rule A (rule C in the shuttle) it may be read until [`Consumer::release`].
     #[inline]
     pub fn front(&self) -> Option<Front> {
+        self.look(false)
+    }
+
+    /// As [`Consumer::front`], for one who waits for nothing else: with a pause of some 0.1 us at most where an answer is about to come.
+    #[inline]
+    pub fn awaited_front(&self) -> Option<Front> {
+        self.look(true)
+    }
+
+    #[inline(always)]
+    fn look(&self, pauses: bool) -> Option<Front> {
+        if let Some(front) = self.front_in_ring() {
+            return Some(front);
+        }
+        match &self.shuttle {
+            Some(shuttle) if shuttle.is_away() => self.look_into(shuttle, pauses),
+            _ => None,
+        }
+    }
+
+    #[inline(always)]
+    fn front_in_ring(&self) -> Option<Front> {
         let cell = self.next & self.mask;
         let stamp = self.memory.stamp(cell);
         (stamp as u32 == self.next.wrapping_add(1)).then_some(Front { cell, len: (stamp >> 32) as usize })
+    }
+
+    #[inline(never)]
+    fn look_into(&self, shuttle: &Shuttle, pauses: bool) -> Option<Front> {
+        if pauses && shuttle.pause(|| self.front_in_ring().is_some()) {
+            return self.front_in_ring();
+        }
+        let len = shuttle.brings(self.memory.shuttle_stamp(), self.next.wrapping_add(1))?;
+        Some(Front { cell: SHUTTLE, len })
     }
 
     /// Has the processor fetch the cell behind the oldest packet's.
@@ -343,11 +422,11 @@ impl<M: RingMemory> Consumer<M> {
         self.memory.prefetch(self.next.wrapping_add(1) & self.mask);
     }
 
-    /// Whether there is no packet and nothing to report.
+    /// Whether there is no packet and nothing to report; `pauses`: for one who waits for nothing else, as
+    /// [`Consumer::awaited_front`].
     #[inline]
-    pub fn is_idle(&self) -> bool {
-        let next = self.next;
-        next == self.published_next && self.memory.stamp(next & self.mask) as u32 != next.wrapping_add(1)
+    pub fn is_idle(&self, pauses: bool) -> bool {
+        self.next == self.published_next && self.look(pauses).is_none()
     }
 
     /// Gives the oldest packet back. True when the producer waits for room and should be woken.
@@ -363,9 +442,20 @@ impl<M: RingMemory> Consumer<M> {
             self.data_head = end;
         }
         self.next = self.next.wrapping_add(1);
+        if front.cell == SHUTTLE
+            && let Some(shuttle) = &self.shuttle
+        {
+            shuttle.came();
+        }
         let cells = self.next.wrapping_sub(self.published_next);
         let bytes = self.data_head.wrapping_sub(self.published_data);
         (cells > self.mask / 4 || bytes >= self.report) && self.publish_heads()
+    }
+
+    /// How many packets were received, modulo 2^32.
+    #[inline]
+    pub fn received(&self) -> u32 {
+        self.next
     }
 
     /// Whether something consumed has not been reported yet.
@@ -410,6 +500,10 @@ mod tests {
             0
         }
         fn set_stamp(&self, _: u32, _: u64) {}
+        fn shuttle_stamp(&self) -> u64 {
+            0
+        }
+        fn set_shuttle_stamp(&self, _: u64) {}
         fn heads(&self) -> u64 {
             self.heads.get()
         }
@@ -488,5 +582,95 @@ mod tests {
             }
         }
         (farthest, beyond)
+    }
+
+    /// Cells without payloads, and the shuttle: what both directions of two processes say.
+    #[derive(Clone, Debug)]
+    struct Stamps {
+        cells: Rc<[Cell<u64>]>,
+        heads: Rc<Cell<u64>>,
+        shuttle: Rc<Cell<u64>>,
+    }
+
+    impl RingMemory for Stamps {
+        fn stamp(&self, cell: u32) -> u64 {
+            self.cells[cell as usize].get()
+        }
+        fn set_stamp(&self, cell: u32, stamp: u64) {
+            self.cells[cell as usize].set(stamp);
+        }
+        fn shuttle_stamp(&self) -> u64 {
+            self.shuttle.get()
+        }
+        fn set_shuttle_stamp(&self, stamp: u64) {
+            self.shuttle.set(stamp);
+        }
+        fn heads(&self) -> u64 {
+            self.heads.get()
+        }
+        fn set_heads(&self, heads: u64) {
+            self.heads.set(heads);
+        }
+        fn light_barrier(&self) {}
+        fn wants_room(&self) -> bool {
+            false
+        }
+        fn set_wants_room(&self, _: bool) {}
+        fn record(&self, _: u32) -> (u32, u32) {
+            unreachable!("all are short")
+        }
+        fn own(&self, _: u32, _: usize) {}
+        fn grow(&mut self, limit: u32, _: u32) -> u32 {
+            limit
+        }
+    }
+
+    /// What is left in a cell by the packet of 2^32 packets before is never taken for one, though the shuttle skips cells; answers
+    /// go on in it after that.
+    #[test]
+    fn no_packet_comes_twice_when_sequence_numbers_come_round() {
+        const CELLS: u32 = 8;
+        let shuttle = Rc::new(Cell::new(0));
+        // Every cell has the stamp that is awaited there in the first lap from 0 on.
+        let [there, back] = [(), ()].map(|()| Stamps {
+            cells: (1..=u64::from(CELLS)).map(|stamp| Cell::new(3 << 32 | stamp)).collect(),
+            heads: Rc::new(Cell::new(0)),
+            shuttle: Rc::clone(&shuttle),
+        });
+        let begin = 0u32.wrapping_sub(64);
+        let mut ends = [(&there, &back, false), (&back, &there, true)].map(|(out, inward, second)| {
+            let shuttle = Arc::new(Shuttle::new(second));
+            let mut producer = Producer::new(out.clone(), CELLS, 0);
+            let mut consumer = Consumer::new(inward.clone(), CELLS, 0);
+            (producer.next, producer.cell_head) = (begin, begin);
+            (consumer.next, consumer.published_next) = (begin, begin);
+            out.heads.set(u64::from(begin));
+            producer.share(Arc::clone(&shuttle));
+            consumer.share(shuttle);
+            (producer, consumer)
+        });
+        let (turns, mut left) = (600, 0);
+        for turn in 0..turns {
+            let (from, to) = (turn % 2, 1 - turn % 2);
+            assert_eq!(ends[to].1.front(), None, "turn {turn}");
+            assert!(ends[from].0.cell().is_some());
+            let free = ends[from].0.cell_at_hand().expect("a cell");
+            if ends[from].0.leaves_in_shuttle(free, 8) {
+                let received = ends[from].1.received();
+                ends[from].0.publish_in_shuttle(free, 8, received);
+                left += 1;
+            } else {
+                ends[from].0.publish_at_hand(free, 8);
+            }
+            let front = ends[to].1.front().expect("it is here");
+            assert_eq!(front.len, 8);
+            assert!(!ends[to].1.is_idle(false));
+            ends[to].1.release(front);
+        }
+        assert_eq!(
+            left,
+            turns - 2 * CELLS as usize,
+            "the last lap before goes by the rings, all else in the shuttle"
+        );
     }
 }

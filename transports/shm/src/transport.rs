@@ -23,6 +23,8 @@ use weft_api::{Capabilities, Handler, Refused, Sink, Transport};
 use weft_types::{Farewell, PeerId, Result};
 use weft_wire::Header;
 
+#[cfg(test)]
+mod answers;
 mod arriving;
 mod attach;
 mod departing;
@@ -230,11 +232,13 @@ impl Shm {
         arrivals != self.arrivals && self.accept()
     }
 
-    /// Where the next packet of `active[index]` is, kept as the one shown; without one, tells the sender what was taken.
+    /// Where the next packet of `active[index]` is, kept as the one shown; without one, tells the sender what was taken. `pauses`:
+    /// for one who waits for that process alone.
     #[inline]
-    fn front(&mut self, index: usize) -> Option<(PeerId, Front)> {
+    fn front(&mut self, index: usize, pauses: bool) -> Option<(PeerId, Front)> {
         let inbound = self.active.get_mut(index)?;
-        let Some(front) = inbound.consumer.front() else {
+        let found = if pauses { inbound.consumer.awaited_front() } else { inbound.consumer.front() };
+        let Some(front) = found else {
             if inbound.consumer.owes_heads() && inbound.consumer.publish_heads() {
                 self.wake(index);
             }
@@ -242,6 +246,12 @@ impl Shm {
         };
         self.shown = Some((index, front));
         Some((inbound.peer, front))
+    }
+
+    /// Whether packets come from one process at most, so that who waits for any of them waits for that one.
+    #[inline(always)]
+    fn has_one_sender(&self) -> bool {
+        self.active.len() == 1
     }
 
     /// A packet of anybody but `active[cursor]`.
@@ -254,7 +264,7 @@ impl Shm {
     /// The peer of `active[index]` when it has a packet; the others come first next time.
     #[inline]
     fn found(&mut self, index: usize) -> Option<PeerId> {
-        let (peer, _) = self.front(index)?;
+        let (peer, _) = self.front(index, self.has_one_sender())?;
         self.cursor = if index + 1 < self.active.len() { index + 1 } else { 0 };
         Some(peer)
     }
@@ -353,6 +363,13 @@ impl Transport for Shm {
         let Some(Some(outbound)) = self.outbound.get_mut(route as usize) else { return false };
         let outbound: &mut Outbound = outbound;
         let Some(free) = outbound.producer.cell_at_hand() else { return false };
+        if outbound.producer.leaves_in_shuttle(free, payload.len()) {
+            // Who shares a shuttle has both rings.
+            let inbound = self.active.get(self.position[route as usize] as usize);
+            let received = inbound.map_or(0, |inbound| inbound.consumer.received());
+            outbound.send_in_shuttle(free, header, payload, received);
+            return true;
+        }
         outbound.producer.memory_mut().write_inline(free.cell, header.words(), payload);
         outbound.producer.publish_at_hand(free, payload.len());
         // A peer that is gone is noticed by whoever waits for it.
@@ -386,7 +403,7 @@ impl Transport for Shm {
             Some(shown) => shown,
             None => {
                 let index = self.inbound(peer)?;
-                (index, self.front(index)?.1)
+                (index, self.front(index, true)?.1)
             }
         };
         let memory = self.active[index].consumer.memory();
@@ -411,7 +428,7 @@ impl Transport for Shm {
             Some(shown) => shown,
             None => {
                 let index = self.inbound(peer)?;
-                (index, self.front(index)?.1)
+                (index, self.front(index, true)?.1)
             }
         };
         let inbound = &mut self.active[index];
@@ -432,21 +449,23 @@ impl Transport for Shm {
 
     #[inline]
     fn is_idle(&self) -> bool {
-        self.own().arrivals.load(Ordering::Acquire) == self.arrivals
-            && self.lost.is_empty()
-            && self.active.iter().all(|inbound| inbound.consumer.is_idle())
+        self.own().arrivals.load(Ordering::Acquire) == self.arrivals && self.lost.is_empty() && {
+            let pauses = self.has_one_sender();
+            self.active.iter().all(|inbound| inbound.consumer.is_idle(pauses))
+        }
     }
 
     #[inline]
     fn poll<S: Sink>(&mut self, burst: u32, left: &mut u32, sink: &mut S) -> Option<(PeerId, S::Outcome)> {
-        let first = self.cursor;
+        let (first, pauses) = (self.cursor, self.has_one_sender());
         let mut index = first;
         loop {
             let inbound = self.active.get_mut(index)?;
             let end = left.saturating_sub(burst);
             let mut wakes = false;
             let mut outcome = None;
-            if let Some(mut front) = inbound.consumer.front() {
+            let found = if pauses { inbound.consumer.awaited_front() } else { inbound.consumer.front() };
+            if let Some(mut front) = found {
                 if let ControlFlow::Break(why) = sink.begin(inbound.peer) {
                     self.cursor = index;
                     return Some((inbound.peer, why));

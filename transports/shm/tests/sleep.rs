@@ -60,6 +60,54 @@ fn ping_pong_with_sleep_at_every_step_loses_no_wake_up() {
     }
 }
 
+/// The same where packets leave as the engine's do, by the ring and by the shuttle, in a lane, too.
+#[test]
+fn answers_with_sleep_at_every_step_lose_no_wake_up() {
+    let send = |shm: &mut Shm, to: PeerId, round: u32| {
+        let route = shm.route(to);
+        // What is too long for the shuttle goes by the ring.
+        let payload = &[round as u8; 80][..if round % 50 < 40 { 8 } else { 80 }];
+        if !shm.send_now(route, header(round), payload) {
+            // It has not asked how much was read.
+            shm.send_inline(to, header(round), payload).expect("room");
+        }
+    };
+    let receive = |shm: &mut Shm, from: PeerId, round: u32| {
+        assert_eq!(wait_for_packet(shm), from);
+        let (found, payload) = shm.peek(from).expect("a packet");
+        assert_eq!(found, header(round));
+        assert!(payload.iter().all(|&byte| byte == round as u8));
+        shm.advance(from);
+    };
+    for (waking, lane) in [(Waking::Membarrier, 0), (Waking::Membarrier, 1), (Waking::Fence, 0)] {
+        let dog = watchdog(Duration::from_secs(60));
+        let start = Instant::now();
+        let processes = node_with(2, waking);
+        let lanes = processes.iter().filter(|_| lane != 0).map(|process| process.lane(lane).expect("a lane"));
+        let lanes: Vec<Shm> = lanes.collect();
+        // The processes outlive their lanes.
+        let (_processes, mut both) = if lane == 0 { (lanes, processes) } else { (processes, lanes) };
+        let mut second = both.pop().expect("two");
+        let mut first = both.pop().expect("two");
+        const ROUNDS: u32 = 10_000;
+        let echo = std::thread::spawn(move || {
+            second.connect(A).expect("connected");
+            for round in 0..ROUNDS {
+                receive(&mut second, A, round);
+                send(&mut second, A, round);
+            }
+        });
+        first.connect(B).expect("connected");
+        for round in 0..ROUNDS {
+            send(&mut first, B, round);
+            receive(&mut first, B, round);
+        }
+        echo.join().expect("no panic");
+        assert!(start.elapsed() < LONG, "a wake-up was lost and the limit of a sleep ended it");
+        dog.done();
+    }
+}
+
 #[test]
 fn a_sender_waiting_for_room_is_woken() {
     for waking in [Waking::Membarrier, Waking::Fence] {

@@ -2,10 +2,13 @@
 
 use super::{Departure, Inbound, Inquiry, NOT_ACTIVE, Shm};
 use crate::arrivals::take_in;
+use crate::past;
 use crate::raw::RawRing;
 use crate::ring::Consumer;
 use crate::segment::PeerState;
+use crate::shuttle::Shuttle;
 use crate::words::Word;
+use std::sync::Arc;
 use weft_types::{Farewell, PeerId};
 
 impl Shm {
@@ -81,15 +84,23 @@ impl Shm {
     /// Tells the two rings that we share with a process about each other, as soon as both are in use.
     pub(super) fn introduce_twins(&mut self, local: u32) {
         let layout = self.segment.layout;
+        // Where ranks share cores a line costs nothing, and pauses do. The same at both ends.
+        let has_shuttle = !self.is_crowded() && (past::HAS_TICKS || cfg!(test));
+        let second = local < self.me;
         let Some(outbound) = &mut self.outbound[local as usize] else { return };
         // SAFETY: the ring of that sender in our column, which stays mapped as long as `self`.
         unsafe {
             let base = self.column.base().add((u64::from(local) * layout.ring_bytes()) as usize);
-            outbound.producer.memory_mut().know_twin(base, &layout);
+            outbound.producer.memory_mut().know_twin(base, &layout, second);
         }
         if let Some(inbound) = self.active.get_mut(self.position[local as usize] as usize) {
             // SAFETY: the ring that we send on to that process; it is never unmapped before `self` ends.
-            unsafe { inbound.consumer.memory_mut().know_twin(outbound.mapping.base(), &layout) };
+            unsafe { inbound.consumer.memory_mut().know_twin(outbound.mapping.base(), &layout, !second) };
+            if has_shuttle {
+                let shuttle = Arc::new(Shuttle::new(second));
+                outbound.producer.share(Arc::clone(&shuttle));
+                inbound.consumer.share(shuttle);
+            }
         }
     }
 }

@@ -2,12 +2,13 @@
 
 use crate::bell::{self, Doors};
 use crate::raw::RawRing;
-use crate::ring::{Producer, RingMemory};
+use crate::ring::{FreeCell, Producer, RingMemory};
 use crate::slots::Fresh;
 use crate::sys::Mapping;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 use weft_api::Refused;
+use weft_wire::Header;
 
 /// One process that we are connected to.
 #[derive(Debug)]
@@ -32,6 +33,15 @@ impl Outbound {
     fn word(&self) -> &AtomicU32 {
         // SAFETY: see the field.
         unsafe { self.word.as_ref() }
+    }
+
+    /// Sends a packet in the shuttle, which is here, in place of the cell, after so many were received from there.
+    #[inline(never)]
+    pub(super) fn send_in_shuttle(&mut self, free: FreeCell, header: Header, payload: &[u8], received: u32) {
+        self.producer.memory_mut().write_in_shuttle(header.words(), payload);
+        self.producer.publish_in_shuttle(free, payload.len(), received);
+        // A peer that is gone is noticed by whoever waits for it.
+        let _ = self.notify();
     }
 
     /// After a publication: wakes the receiver when it sleeps, and tells whether it still lives.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use weft_shm::bell::{Doorway, SleepWord};
 use weft_shm::layout::RECORD_ALIGN;
 use weft_shm::ring::RingMemory;
+use weft_shm::shuttle::SHUTTLE;
 use weft_shm::{bias, handover};
 
 /// The word of a handover.
@@ -78,7 +79,20 @@ struct Inner {
     lines: Vec<UnsafeCell<u32>>,
     heads: AtomicU64,
     wants_room: AtomicBool,
+    shuttle: Arc<Line>,
 }
+
+/// The line that two rings share: a stamp, and what a cell has.
+#[derive(Default)]
+pub(crate) struct Line {
+    stamp: AtomicU64,
+    cell: UnsafeCell<(u32, u32, u32)>,
+}
+
+// SAFETY: loom reports every access that is not ordered.
+unsafe impl Sync for Line {}
+// SAFETY: as above.
+unsafe impl Send for Line {}
 
 /// A small ring that both ends share.
 #[derive(Clone)]
@@ -86,19 +100,29 @@ pub(crate) struct Model(Arc<Inner>);
 
 impl Model {
     pub(crate) fn new(cells: u32, lines: u32) -> Model {
+        Model::sharing(cells, lines, &Arc::default())
+    }
+
+    /// As [`Model::new`], with a shuttle that another ring may have, too.
+    pub(crate) fn sharing(cells: u32, lines: u32, shuttle: &Arc<Line>) -> Model {
         Model(Arc::new(Inner {
             stamps: (0..cells).map(|_| AtomicU64::new(0)).collect(),
             cells: (0..cells).map(|_| UnsafeCell::new((0, 0, 0))).collect(),
             lines: (0..lines).map(|_| UnsafeCell::new(0)).collect(),
             heads: AtomicU64::new(0),
             wants_room: AtomicBool::new(false),
+            shuttle: Arc::clone(shuttle),
         }))
+    }
+
+    fn cell(&self, cell: u32) -> &UnsafeCell<(u32, u32, u32)> {
+        if cell == SHUTTLE { &self.0.shuttle.cell } else { &self.0.cells[cell as usize] }
     }
 
     /// Writes a cell, and the lines of its record.
     pub(crate) fn write(&self, cell: u32, value: u32, offset: u32, end: u32, record: u32) {
         // SAFETY: loom reports the race when somebody else may access the cell or a line now.
-        self.0.cells[cell as usize].with_mut(|to| unsafe { *to = (value, offset, end) });
+        self.cell(cell).with_mut(|to| unsafe { *to = (value, offset, end) });
         for line in 0..record / RECORD_ALIGN {
             // SAFETY: as above.
             self.0.lines[(offset / RECORD_ALIGN + line) as usize].with_mut(|to| unsafe { *to = value });
@@ -108,7 +132,7 @@ impl Model {
     /// Reads a cell's value after checking that its record carries the same.
     pub(crate) fn read(&self, cell: u32, record: u32) -> u32 {
         // SAFETY: as in `write`.
-        let (value, offset, _) = self.0.cells[cell as usize].with(|from| unsafe { *from });
+        let (value, offset, _) = self.cell(cell).with(|from| unsafe { *from });
         for line in 0..record / RECORD_ALIGN {
             // SAFETY: as in `write`.
             let found = self.0.lines[(offset / RECORD_ALIGN + line) as usize].with(|from| unsafe { *from });
@@ -121,6 +145,14 @@ impl Model {
 impl RingMemory for Model {
     fn stamp(&self, cell: u32) -> u64 {
         self.0.stamps[cell as usize].load(Ordering::Acquire)
+    }
+
+    fn shuttle_stamp(&self) -> u64 {
+        self.0.shuttle.stamp.load(Ordering::Acquire)
+    }
+
+    fn set_shuttle_stamp(&self, stamp: u64) {
+        self.0.shuttle.stamp.store(stamp, Ordering::Release);
     }
 
     fn set_stamp(&self, cell: u32, stamp: u64) {
@@ -150,7 +182,7 @@ impl RingMemory for Model {
 
     fn record(&self, cell: u32) -> (u32, u32) {
         // SAFETY: as in `write`.
-        let (_, offset, end) = self.0.cells[cell as usize].with(|from| unsafe { *from });
+        let (_, offset, end) = self.cell(cell).with(|from| unsafe { *from });
         (offset, end)
     }
 

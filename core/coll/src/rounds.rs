@@ -20,7 +20,7 @@
 mod script;
 
 use script::{Own, Phase};
-pub use script::{Room, Script, is_one_round};
+pub use script::{Room, Script, is_one_round, is_sooner_by_messages};
 
 /// Rounds that a member writes before it reads the first of them; below the number of cells. More than two would only push
 /// what was written out of the nearest cache before it is read.

@@ -30,7 +30,7 @@ use crate::process::Process;
 use crate::request::COLLECTIVE;
 use std::sync::Arc;
 use weft_coll::Call;
-use weft_coll::rounds::{Outcome, Shape};
+use weft_coll::rounds::{Outcome, Shape, is_sooner_by_messages};
 use weft_datatype::{Kernel, Memory};
 use weft_engine::{
     Arguments, Begin, Cells, Operation, Reduction, RequestId, Rounds, RoundsCall, Stream, needs_slots,
@@ -326,6 +326,9 @@ impl Process {
             return Ok(None);
         }
         let of = self.comms.get_mut(comm)?;
+        if is_sooner_by_messages(shape, of.size, bytes) {
+            return Ok(None);
+        }
         let Some(needs_slots) = needs_slots(shape, of.size, bytes, element) else { return Ok(None) };
         if matches!(of.node.way, OnNode::Undecided) && of.node.calls < FIRST_CALLS {
             of.node.calls += 1;

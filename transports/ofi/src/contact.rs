@@ -6,8 +6,9 @@
 use crate::flow::Flow;
 use crate::knock::{Answer, Knock, socket_address};
 use crate::packet::What;
+use crate::slots::Slot;
 use crate::sys::{FI_ADDR_STR, FI_ORDER_SAS};
-use crate::transport::{Arrived, Gathering, Ofi};
+use crate::transport::Ofi;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use weft_types::{Error, ErrorClass, PeerId, Result};
@@ -35,15 +36,9 @@ pub(crate) struct Peer {
     pub(crate) address: u64,
     /// What messages to it begin with.
     pub(crate) key: u32,
-    pub(crate) flow: Flow<Arrived>,
+    pub(crate) flow: Flow<(Slot, u32)>,
     /// Sends that have not completed.
     pub(crate) in_flight: u32,
-    /// Packets that wait for company, and whether it stands in the list of peers that have some.
-    pub(crate) gathering: Option<Gathering>,
-    pub(crate) gathers: bool,
-    /// The turn in which it was sent to last, and how many packets left by themselves in it.
-    pub(crate) turn: u32,
-    pub(crate) at_once: u8,
     /// Whether it stands in the list of those with messages.
     pub(crate) listed: bool,
     /// News are due, and stand in the list of those.
@@ -127,10 +122,6 @@ impl Ofi {
             key,
             flow: Flow::default(),
             in_flight: 0,
-            gathering: None,
-            gathers: false,
-            turn: 0,
-            at_once: 0,
             listed: false,
             due: false,
             gone: false,

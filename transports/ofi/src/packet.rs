@@ -2,13 +2,8 @@
 //!
 //! 16 bytes, little-endian: key of the receiver (4), sender (4), sequence number (2), taken (2), arrived (2), kind (1), unused
 //! (1). Data goes on with the engine's header and the payload.
-//!
-//! Several packets that leave together follow one prefix, whose sequence number is that of the first. Each lies there as it would
-//! by itself, with its length in bytes (4, of all from there on) and twelve zeros in the place of the prefix, and begins at a
-//! multiple of 16 bytes.
 #![forbid(unsafe_code)]
 
-use std::ops::Range;
 use weft_types::PeerId;
 use weft_wire::Header;
 
@@ -16,8 +11,6 @@ use weft_wire::Header;
 pub const PREFIX: usize = 16;
 /// Bytes in front of the payload.
 pub const HEAD: usize = PREFIX + 16;
-/// Where packets that leave together begin: at multiples of this.
-pub const GRAIN: usize = 16;
 
 /// What a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,8 +27,6 @@ pub enum What {
     Lost,
     /// The provider has failed the collective group of the name that follows (4 bytes).
     Broken,
-    /// Packets of the engine ([`joined`]).
-    Joined,
 }
 
 impl What {
@@ -47,12 +38,11 @@ impl What {
             What::Rest => 4,
             What::Lost => 5,
             What::Broken => 6,
-            What::Joined => 7,
         }
     }
 
     fn from_code(code: u8) -> Option<What> {
-        [What::Data, What::News, What::Ask, What::Rest, What::Lost, What::Broken, What::Joined]
+        [What::Data, What::News, What::Ask, What::Rest, What::Lost, What::Broken]
             .into_iter()
             .find(|what| what.code() == code)
     }
@@ -108,41 +98,6 @@ impl Prefix {
     }
 }
 
-/// Bytes that a packet with so long a payload takes among others.
-pub fn bytes_among_others(payload: usize) -> usize {
-    (HEAD + payload).next_multiple_of(GRAIN)
-}
-
-/// Begins a packet among others: `place` is where it will lie ([`bytes_among_others`]). Gives the place of its payload.
-///
-/// # Panics
-/// If the place is shorter than the packet.
-pub fn begin_among_others(place: &mut [u8], header: Header, payload: usize) -> &mut [u8] {
-    let (packet, padding) = place.split_at_mut(HEAD + payload);
-    padding.fill(0);
-    let (head, payload) = packet.split_at_mut(HEAD);
-    let length = (HEAD + payload.len()) as u32;
-    head[..4].copy_from_slice(&length.to_le_bytes());
-    head[4..PREFIX].fill(0);
-    head[PREFIX..].copy_from_slice(&header_bytes(header));
-    payload
-}
-
-/// Where the packets of a message lie that have left together, in order, up to one that cannot be.
-pub fn joined(message: &[u8]) -> impl Iterator<Item = Range<usize>> + '_ {
-    let mut at = PREFIX;
-    std::iter::from_fn(move || {
-        let rest = message.get(at..)?;
-        let length = u32::from_le_bytes(rest.get(..4)?.try_into().expect("four bytes")) as usize;
-        if length < HEAD || length > rest.len() {
-            return None;
-        }
-        let packet = at..at + length;
-        at += length.next_multiple_of(GRAIN);
-        Some(packet)
-    })
-}
-
 /// The engine's header as bytes.
 pub fn header_bytes(header: Header) -> [u8; 16] {
     let [first, second] = header.words().map(u64::to_le_bytes);
@@ -165,37 +120,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_emitted_is_parsed(key: u32, from: u32, numbers: [u16; 3], code in 1_u8..=7) {
+        fn what_is_emitted_is_parsed(key: u32, from: u32, numbers: [u16; 3], code in 1_u8..=6) {
             let what = What::from_code(code).unwrap();
             let [sequence, taken, arrived] = numbers;
             let prefix = Prefix { key, from: PeerId(from), sequence, taken, arrived, what };
             let mut message = prefix.emit().to_vec();
             message.resize(HEAD, 0);
             prop_assert_eq!(Prefix::parse(&message), Some(prefix));
-        }
-
-        #[test]
-        fn packets_that_leave_together_are_found_again(lengths in prop::collection::vec(0_usize..300, 1..40), strange: Vec<u8>) {
-            let header = |number: usize| Header::from_words([number as u64, !(number as u64)]);
-            let mut message = vec![0; PREFIX];
-            for (number, &length) in lengths.iter().enumerate() {
-                let at = message.len();
-                message.resize(at + bytes_among_others(length), 0xff);
-                begin_among_others(&mut message[at..], header(number), length).fill(number as u8);
-            }
-            let found: Vec<_> = joined(&message).collect();
-            prop_assert_eq!(found.len(), lengths.len());
-            for (number, (place, length)) in found.into_iter().zip(lengths).enumerate() {
-                prop_assert_eq!(place.start % GRAIN, 0);
-                let packet = &message[place];
-                prop_assert_eq!(header_of(packet).words(), header(number).words());
-                prop_assert_eq!(&packet[HEAD..], &vec![number as u8; length][..]);
-            }
-            let mut end = PREFIX;
-            for place in joined(&strange) {
-                prop_assert!(place.start >= end && place.len() >= HEAD && place.end <= strange.len());
-                end = place.end;
-            }
         }
 
         #[test]

@@ -1,11 +1,7 @@
 //! [`Ofi`]: one process's end of a fabric that libfabric drives.
 
 mod arrival;
-mod gathering;
 mod sending;
-
-pub(crate) use arrival::Arrived;
-pub(crate) use gathering::Gathering;
 
 use crate::bell::{OfiBell, WaitObject};
 use crate::card::{OfiCard, OfiDirectory};
@@ -79,8 +75,6 @@ pub struct Ofi {
     pub(crate) numbers: HashMap<u32, u32>,
     /// By slot.
     pub(crate) uses: Vec<Use>,
-    /// By slot: packets in it that were not taken.
-    shares: Vec<u16>,
     pub(crate) operations: Operations,
     /// Pieces that the library did not take, with the peer's number.
     pub(crate) waiting: VecDeque<(u32, Piece)>,
@@ -88,12 +82,6 @@ pub struct Ofi {
     posted: usize,
     /// Slots that it has to send or to write from.
     pub(crate) sending: usize,
-    /// Looks for news so far, modulo 2^32: what is sent to a peer between two of them may leave together.
-    turn: u32,
-    /// Peers with packets that wait for company.
-    gathered: Vec<u32>,
-    /// Messages given to the library.
-    messages: u64,
     /// Peers with messages, in turn.
     ready: VecDeque<u32>,
     /// Peers to whom news are due.
@@ -143,14 +131,10 @@ impl Ofi {
             peers: Vec::new(),
             numbers: HashMap::new(),
             uses: Vec::new(),
-            shares: Vec::new(),
             operations: Operations::default(),
             waiting: VecDeque::new(),
             posted: 0,
             sending: 0,
-            turn: 0,
-            gathered: Vec::new(),
-            messages: 0,
             ready: VecDeque::new(),
             due: Vec::new(),
             lost: VecDeque::new(),
@@ -198,15 +182,9 @@ impl Ofi {
         self.slots.device_ref().library()
     }
 
-    /// Messages given to the library so far: packets, alone or together, and words between the transports.
-    pub fn messages(&self) -> u64 {
-        self.messages
-    }
-
     fn grow(&mut self) -> Result<()> {
         self.slots.grow()?;
         self.uses.resize(self.slots.count(), Use::Receive);
-        self.shares.resize(self.slots.count(), 0);
         Ok(())
     }
 
@@ -318,21 +296,17 @@ impl Transport for Ofi {
 
     fn peek(&mut self, peer: PeerId) -> Option<(Header, &[u8])> {
         let &number = self.numbers.get(&peer.0)?;
-        let packet = self.peers[number as usize].flow.front()?;
-        let message = &self.slots.bytes(packet.slot, packet.end as usize)[packet.start as usize..];
+        let &(slot, bytes) = self.peers[number as usize].flow.front()?;
+        let message = self.slots.bytes(slot, bytes as usize);
         Some((header_of(message), &message[HEAD..]))
     }
 
     fn advance(&mut self, peer: PeerId) {
         let Some(&number) = self.numbers.get(&peer.0) else { return };
         let flow = &mut self.peers[number as usize].flow;
-        let Some(Arrived { slot, .. }) = flow.take() else { return };
+        let Some((slot, _)) = flow.take() else { return };
         let owes = flow.owes_news();
-        let shares = &mut self.shares[slot.index()];
-        *shares -= 1;
-        if *shares == 0 {
-            self.slots.give_back(slot);
-        }
+        self.slots.give_back(slot);
         if owes {
             self.news_are_due(number);
         }
@@ -358,10 +332,6 @@ impl Transport for Ofi {
     }
 
     fn progress(&mut self) -> bool {
-        self.turn = self.turn.wrapping_add(1);
-        if !self.gathered.is_empty() {
-            self.send_all_gathered();
-        }
         let mut done = std::mem::take(&mut self.done);
         self.slots.poll(&mut done);
         let mut moved = !done.is_empty();
@@ -393,9 +363,7 @@ impl Transport for Ofi {
             }
         }
         if awaited {
-            // What the provider has just refused is offered again, whether it would wake anybody for that or not.
-            let quiet = !moved && self.gathered.is_empty() && !self.groups.have_news();
-            let safe = quiet && self.slots.device().may_sleep();
+            let safe = !moved && !self.groups.have_news() && self.slots.device().may_sleep();
             self.sleepers.may_sleep(safe, self.groups.are_silent());
         }
         moved

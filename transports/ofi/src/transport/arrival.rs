@@ -1,17 +1,9 @@
 //! What has ended: messages that came, sends and operations that are over.
 
 use super::{Ofi, Use};
-use crate::packet::{PREFIX, Prefix, What, joined};
+use crate::packet::{PREFIX, Prefix, What};
 use crate::slots::{Done, Slot, Work};
 use weft_types::PeerId;
-
-/// A packet that has arrived: a part of a slot, from the byte in front of its head to its end.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Arrived {
-    pub(crate) slot: Slot,
-    pub(crate) start: u32,
-    pub(crate) end: u32,
-}
 
 impl Ofi {
     pub(super) fn handle(&mut self, done: Done) {
@@ -60,7 +52,7 @@ impl Ofi {
         // Whoever cannot be found cannot be answered either.
         let Ok(number) = self.introduce(prefix.from) else { return false };
         let peer = &mut self.peers[number as usize];
-        if peer.gone && !matches!(prefix.what, What::Data | What::Joined) {
+        if peer.gone && prefix.what != What::Data {
             return false;
         }
         peer.heard = self.clock;
@@ -68,7 +60,15 @@ impl Ofi {
         peer.flow.told(prefix.taken, prefix.arrived);
         peer.resting = prefix.what == What::Rest;
         match prefix.what {
-            What::Data | What::Joined => return self.packets_arrived(number, &prefix, slot, bytes),
+            What::Data => {
+                if peer.flow.arrive(prefix.sequence, (slot, bytes as u32)).is_err() {
+                    return false;
+                }
+                if !std::mem::replace(&mut peer.listed, true) {
+                    self.ready.push_back(number);
+                }
+                return true;
+            }
             What::News | What::Rest => {}
             What::Ask => {
                 if peer.missing.is_none() && peer.flow.lacks(prefix.sequence) {
@@ -92,35 +92,6 @@ impl Ofi {
             }
         }
         false
-    }
-}
-
-impl Ofi {
-    /// A message brought packets of a peer. False: none of them is new.
-    fn packets_arrived(&mut self, number: u32, prefix: &Prefix, slot: Slot, bytes: usize) -> bool {
-        let peer = &mut self.peers[number as usize];
-        let mut arrive = |sequence, start: usize, end: usize| {
-            let packet = Arrived { slot, start: start as u32, end: end as u32 };
-            u16::from(peer.flow.arrive(sequence, packet).is_ok())
-        };
-        let mut shares = 0;
-        if prefix.what == What::Data {
-            shares = arrive(prefix.sequence, 0, bytes);
-        } else {
-            let mut sequence = prefix.sequence;
-            for place in joined(self.slots.bytes(slot, bytes.min(self.longest))) {
-                shares += arrive(sequence, place.start, place.end);
-                sequence = sequence.wrapping_add(1);
-            }
-        }
-        self.shares[slot.index()] = shares;
-        if shares == 0 {
-            return false;
-        }
-        if !std::mem::replace(&mut peer.listed, true) {
-            self.ready.push_back(number);
-        }
-        true
     }
 }
 

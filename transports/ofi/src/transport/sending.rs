@@ -21,7 +21,6 @@ impl Ofi {
         let peer = &mut self.peers[number as usize];
         match self.slots.send(slot, bytes, peer.address) {
             Ok(()) => {
-                self.messages += 1;
                 self.uses[slot.index()] = Use::Send(number);
                 self.sending += 1;
                 peer.in_flight += 1;
@@ -55,10 +54,6 @@ impl Ofi {
     ///
     /// Always by a slot: of a message without one nobody learns to whom it failed.
     pub(crate) fn say(&mut self, number: u32, prefix: Prefix, named: Option<PeerId>) -> bool {
-        // Words come after the packets that were sent before.
-        if self.send_gathered(number).is_err() {
-            return false;
-        }
         let Some(slot) = self.slot() else { return false };
         let body = named.map_or([0; 4], |named| named.0.to_le_bytes());
         let bytes = if named.is_some() { PREFIX + body.len() } else { PREFIX };
@@ -111,9 +106,6 @@ impl Ofi {
         payload: &[u8],
     ) -> std::result::Result<(), Refused> {
         self.sendable(number)?;
-        if self.waits_for_company(number, payload.len()) {
-            return self.gather(number, header, payload.len(), |place| place.copy_from_slice(payload));
-        }
         let bytes = HEAD + payload.len();
         if bytes > self.inject {
             return self.copy(number, header, payload.len(), |place| place.copy_from_slice(payload));
@@ -127,8 +119,6 @@ impl Ofi {
         let peer = &mut self.peers[number as usize];
         match self.slots.device().inject(&message[..bytes], peer.address) {
             Ok(()) => {
-                self.messages += 1;
-                peer.at_once = peer.at_once.saturating_add(1);
                 peer.flow.was_sent();
                 peer.flow.news();
                 Ok(())
@@ -145,11 +135,6 @@ impl Ofi {
         fill: F,
     ) -> std::result::Result<(), Refused> {
         self.sendable(number)?;
-        if self.waits_for_company(number, len) {
-            return self.gather(number, header, len, fill);
-        }
-        // Numbers of packets that leave together follow each other.
-        self.send_gathered(number)?;
         let slot = self.slot_for_data().ok_or(Refused::Full)?;
         let prefix = self.prefix(number, What::Data).emit();
         self.rests = false;
@@ -158,10 +143,9 @@ impl Ofi {
         message[PREFIX..HEAD].copy_from_slice(&header_bytes(header));
         fill(&mut message[HEAD..]);
         self.send_slot(number, slot, HEAD + len)?;
-        let peer = &mut self.peers[number as usize];
-        peer.at_once = peer.at_once.saturating_add(1);
-        peer.flow.was_sent();
-        peer.flow.news();
+        let flow = &mut self.peers[number as usize].flow;
+        flow.was_sent();
+        flow.news();
         Ok(())
     }
 }

@@ -8,7 +8,7 @@
 use std::ffi::{c_int, c_void};
 
 use weft::Process;
-use weft_coll::rounds::{Shape, block_of, is_one_round};
+use weft_coll::rounds::{Shape, block_of, is_one_round, is_sooner_by_messages};
 use weft_datatype::Kernel;
 use weft_engine::{Cells, IN_CELL, copy_past_caches};
 use weft_types::abi;
@@ -126,8 +126,8 @@ unsafe fn run(
     let spins = held.spins();
     let process = held.process();
     let (cells, number) = process.comms.numbered_rounds(comm.raw())?;
-    if !cells.begin(number) {
-        // Members have left.
+    if is_sooner_by_messages(call.shape, cells.members(), call.bytes as u64) || !cells.begin(number) {
+        // Or members have left.
         return None;
     }
     let (round, long) = (cells.next(), shown > IN_CELL);

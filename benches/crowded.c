@@ -199,7 +199,7 @@ static void conclude(size_t at, const struct payload *parts)
 
 static void allreduce(size_t bytes)
 {
-    size_t most = 192 * KIB, at;
+    size_t unit = KIB * (size_t)ranks, most = 192 * KIB / unit * unit, at;
     struct payload parts[2];
     int turn = 0;
     contribute(0, bytes < most ? bytes : most, &parts[0]);

@@ -12,7 +12,9 @@
 #define LINES_WITHOUT_MAIN
 #include "lines.c"
 #include <sched.h>
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -101,6 +103,8 @@ int main(int argc, char **argv)
     }
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     me = shared == MAP_FAILED ? -1 : fork() == 0;
+    if (me == 1)
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
     CPU_ZERO(&set);
     CPU_SET(me, &set);
     if (me < 0 || sched_setaffinity(0, sizeof set, &set)) {

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use weft_coll::Group;
 use weft_coll::rounds::{
     Operands, Outcome, Payload, Payloads, Room, Run, Script, Shape, Slots, Target, Term, is_one_round,
+    is_sooner_by_messages,
 };
 
 const CELLS: u64 = 8;
@@ -371,6 +372,20 @@ fn every_shape_at_every_size_gives_what_the_definition_says() {
                     run_all(size, 8192, &calls, seed + 2 * bytes as u64);
                 }
             }
+        }
+    }
+}
+
+#[test]
+fn only_medium_broadcasts_to_one_other_go_by_messages() {
+    for shape in shapes(1) {
+        for members in 2..5 {
+            let goes = |bytes| is_sooner_by_messages(shape, members, bytes);
+            let to_one = members == 2 && matches!(shape, Shape::Bcast { .. });
+            assert!([0, 8, 64 << 10, 1 << 20, u64::MAX].into_iter().all(|bytes| !goes(bytes)), "{shape:?}");
+            assert!(
+                [(64 << 10) + 1, 256 << 10, (1 << 20) - 1].into_iter().all(|bytes| goes(bytes) == to_one)
+            );
         }
     }
 }

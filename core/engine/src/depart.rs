@@ -25,8 +25,8 @@ const STREAM_BURST: u32 = 16;
 /// Largest message sent in one packet. In two or more it would not be faster, and streams of such messages are slower.
 const SINGLE_PACKET: u32 = 32 << 10;
 
-/// Sends and matched receives under way with which the lead of an announced message still fills time that would be lost: itself
-/// and one more, as where two exchange one message each. While others move anyway, leads of a whole window would go out before
+/// Sends, matched receives and reads under way, to and from anybody, also those that lie still, with which the lead of an announced
+/// message still fills time that would be lost: itself and one more, as where two exchange one message each. While others move anyway, leads of a whole window would go out before
 /// anything is read, and all that memory comes back from the other core's cache.
 const ALONE: usize = 2;
 

@@ -1,6 +1,6 @@
 //! Collectives of communicators whose members are all on one node: by flags and payloads in shared memory instead of messages
-//! (design section 9). Blocking ones of any length; short nonblocking ones by cells of their own (`weft_engine::Stream`), so
-//! that neither waits for the other; short persistent ones and persistent reductions to all, which may be started in any order,
+//! (design section 9). Blocking ones of any length, but for broadcasts to one other that are over sooner by a message; short
+//! nonblocking ones by cells of their own (`weft_engine::Stream`), so that neither waits for the other; short persistent ones and persistent reductions to all, which may be started in any order,
 //! by cells that each has for itself ([`kept`]).
 //!
 //! Which way a call goes is the same at all members, because it follows from what the standard wants to be the same at all:
@@ -14,7 +14,8 @@
 //! that another did not hear of, none is used before all have joined.
 //!
 //! A lost member, or calls that do not match, end the cells at all members before the same call (`weft_shm::rounds::leaving`);
-//! this one and all after it go by messages. For that the calls of a communicator are numbered, whichever way they go.
+//! this one and all after it go by messages. For that the calls of a communicator are numbered, whichever way they go. Broadcasts of
+//! lengths that differ so much that one member goes by messages are not noticed by the cells (`WEFT_CHECK=collectives` names them).
 
 mod agreement;
 mod kept;

@@ -10,7 +10,8 @@
  *
  * Output, one line for each row, by rank 0: NAME SIZE SECONDS BYTES MESSAGES LINE
  *   NAME     pack-, unpack- or pingpong- and the layout; barepack- and bareunpack- the bare loop; copy- the memcpy; stream is
- *            one core's memcpy beyond all caches; bareread- touches the lines of blocks beyond all caches and does no more;
+ *            one core's memcpy beyond all caches; bareread- touches the lines of blocks beyond all caches and does no more,
+ *            barewrite- reads each line of packed bytes and writes a double into each line of such blocks;
  *            touchpack- and touchunpack- (single doubles) touch each double and, once, each line of packed bytes: nothing that goes
  *            by these lines is faster, but where all is in the first cache and instructions count
  *   SIZE     bytes of data
@@ -269,6 +270,18 @@ static int is_single(const struct layout *of)
     return of->shape == VECTOR || (of->shape == FACE && of->number == 2) || (of->shape == SCATTERED && of->number == 1);
 }
 
+/* The lines that unpacking has to touch: each packed one read, each of the blocks written. */
+static void bare_write(double *here, const double *from, long length, long stride)
+{
+    long i, j, lines = length / 8;
+    for (i = 0; i < SPAN / 8 / stride; i++, from += length) {
+        for (j = 0; j < length; j += 8)
+            *(volatile double *)(here + i * stride + j) = 1;
+        if (lines > 0 || i * length % 8 == 0)
+            for (j = 0; j < length; j += 8)
+                *(volatile const double *)(from + j);
+    }
+}
 static void touch_layout(int pack, const struct layout *of)
 {
     double *here = (double *)memory, *at = (double *)packed;
@@ -351,9 +364,9 @@ static void bare(int pack, const struct layout *of)
 
 /* ---- rows ---- */
 
-enum { PACK, UNPACK, BARE_PACK, BARE_UNPACK, TOUCH_PACK, TOUCH_UNPACK, BARE_READ, COPY, PING_PONG, KINDS };
+enum { PACK, UNPACK, BARE_PACK, BARE_UNPACK, TOUCH_PACK, TOUCH_UNPACK, BARE_READ, BARE_WRITE, COPY, PING_PONG, KINDS };
 static const char *const kinds[] = {"pack",        "unpack",   "barepack", "bareunpack", "touchpack",
-                                    "touchunpack", "bareread", "copy",     "pingpong"};
+                                    "touchunpack", "bareread", "barewrite", "copy",     "pingpong"};
 
 static void once(int kind, const struct layout *of, int count, MPI_Datatype type, int size)
 {
@@ -366,6 +379,7 @@ static void once(int kind, const struct layout *of, int count, MPI_Datatype type
     case TOUCH_PACK: touch_layout(1, of); break;
     case TOUCH_UNPACK: touch_layout(0, of); break;
     case BARE_READ: bare_read((const double *)memory, of->number, of->stride); break;
+    case BARE_WRITE: bare_write((double *)memory, (const double *)packed, of->number, of->stride); break;
     case COPY:
         memcpy(packed, memory, (size_t)size);
         __asm__ volatile("" : : "r"(packed) : "memory");
@@ -488,7 +502,7 @@ int main(int argc, char **argv)
         for (kind = 0; kind < KINDS; kind++) {
             char name[64];
             snprintf(name, sizeof name, "%s-%s", kinds[kind], layouts[which].name);
-            if (kind == BARE_READ && layouts[which].shape != BLOCKS)
+            if ((kind == BARE_READ || kind == BARE_WRITE) && layouts[which].shape != BLOCKS)
                 continue;
             if ((kind == TOUCH_PACK || kind == TOUCH_UNPACK) && !is_single(&layouts[which]))
                 continue;

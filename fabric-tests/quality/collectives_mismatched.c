@@ -48,7 +48,7 @@ static void told(int code, int by_messages)
 
 int main(int argc, char **argv)
 {
-    static int in[40000], out[40000];
+    static int in[16000], out[16000];
     int code;
     check_start(&argc, &argv);
     /* Other counts, both found by everybody. */
@@ -67,11 +67,11 @@ int main(int argc, char **argv)
     }
     works_again(comm);
     CHECK_OK(MPI_Comm_free(&comm));
-    /* Calls of many rounds and of one. */
+    /* Calls of many rounds and of one (longer ones to one other go by a message, see check_bcast_to_one). */
     comm = warmed();
     code = MPI_Allgather(in, 1000, MPI_INT, out, 1000, MPI_INT, comm);
     CHECK_INT(code, MPI_SUCCESS);
-    if (check_rank == 0) code = MPI_Bcast(in, 40000, MPI_INT, 0, comm);
+    if (check_rank == 0) code = MPI_Bcast(in, 16000, MPI_INT, 0, comm);
     else code = MPI_Bcast(in, 3000, MPI_INT, 0, comm);
     told(code, 0);
     works_again(comm);

@@ -15,7 +15,8 @@ static int query(void *extra, MPI_Status *status)
     (void)extra;
     MPI_Status_set_elements(status, MPI_BYTE, 0);
     MPI_Status_set_cancelled(status, 0);
-    status->MPI_SOURCE = status->MPI_TAG = MPI_UNDEFINED;
+    status->MPI_SOURCE = 41;
+    status->MPI_TAG = 42;
     return of_query;
 }
 
@@ -66,10 +67,13 @@ int main(int argc, char **argv)
     CHECK_INT(MPI_Grequest_complete(copy), code);
     of_free = MPI_SUCCESS;
 
-    /* The query function's code, where nothing else is called. */
+    /* The query function's code, where nothing else is called. The status is what it has set, all the same. */
     of_query = code;
     request = done(NULL);
+    status.MPI_SOURCE = status.MPI_TAG = 7;
     CHECK_INT(MPI_Request_get_status(request, &flag, &status), code);
+    CHECK_INT(status.MPI_SOURCE, 41);
+    CHECK_INT(status.MPI_TAG, 42);
     of_query = MPI_SUCCESS;
     CHECK_OK(MPI_Wait(&request, &status));
 

@@ -61,18 +61,20 @@ pub(super) unsafe fn call_query(generalized: &Generalized, status: *mut MPI_Stat
     let mut own = MPI_Status::default();
     // SAFETY: our own status.
     unsafe { super::status::write(&raw mut own, &MpiStatus::EMPTY) };
+    let mut queried = Ok(());
     if generalized.query != 0 {
         // SAFETY: the program passed this function as `query_fn`.
         let function =
             unsafe { std::mem::transmute::<usize, MPI_Grequest_query_function>(generalized.query) };
         // SAFETY: a program's function, called as section 13.2 says, with a valid status.
-        outcome("query", unsafe { function(state(generalized), &raw mut own) })?;
+        queried = outcome("query", unsafe { function(state(generalized), &raw mut own) });
     }
+    // What the function has set is the call's also where it returns an error code.
     if !status.is_null() {
         // SAFETY: the program's status; the error field is not the function's (section 13.2).
         unsafe { status.write(MPI_Status { error: (*status).error, ..own }) };
     }
-    Ok(())
+    queried
 }
 
 /// Tells the program that the request is gone.

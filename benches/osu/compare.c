@@ -2,13 +2,15 @@
  *
  * Each row is timed in short batches (about 40 us), of which there are many; the 10th percentile is what the machine can do
  * when nobody disturbs it. Beside every row a bare cache line is passed to and fro between the same two cores, without
- * any MPI: what is compared across jobs is the row divided by that. `scripts/compare-peers` starts this program under
- * each implementation in turn and takes the median of the ratios.
+ * any MPI: what is compared across jobs is the row divided by that. Beside rows of long messages bytes are copied from one core to the
+ * other, too: how fast that goes changes by a factor of two and more while a line takes as long as before. `scripts/compare-peers` starts
+ * this program under each implementation in turn and takes the median of the ratios.
  *
- * Output, one line for each row, by rank 0: NAME SIZE SECONDS BYTES MESSAGES LINE
+ * Output, one line for each row, by rank 0: NAME SIZE SECONDS BYTES MESSAGES LINE COPY
  *   SECONDS  10th percentile of the time of one operation (half a round trip, one window, one collective call)
  *   BYTES, MESSAGES  what one operation moves, 0 for collectives
  *   LINE     one-way time of the bare cache line, in seconds
+ *   COPY     seconds of a KiB of the bare copy, 0 where it was not measured
  */
 #define _GNU_SOURCE
 #include "compute.h"
@@ -20,7 +22,8 @@
 #include <unistd.h>
 
 enum { MOST_BATCHES = 20000, FEWEST_BATCHES = 12, LINE_TRIPS = 100, MOST_TRIES = 3 };
-#define LINES_ALIKE 1.25 /* as in scripts/compare-peers */
+#define ALIKE 1.25 /* as in scripts/compare-peers */
+enum { SHORT = 1024 }; /* the same: longer messages are bound by copying */
 
 static double batch_seconds = 40e-6; /* about how long one batch shall be */
 static double row_seconds = 30e-3;   /* about how long one row shall be measured */
@@ -44,6 +47,11 @@ static double tenth_percentile(int count)
 {
     qsort(samples, (size_t)count, sizeof *samples, ascending);
     return samples[count / 10];
+}
+
+static int alike(double a, double b)
+{
+    return a <= ALIKE * b && b <= ALIKE * a;
 }
 
 /* Binds this rank to the core of its turn in the list "a,b,...". */
@@ -107,6 +115,49 @@ static double measure_line(void)
     return tenth_percentile(batches);
 }
 
+/* ---- the bare copy ---- */
+
+/* Bytes to or from the shared room. Not inlined, so that both ends use the same memcpy. */
+static void __attribute__((noinline)) copy_piece(char *to, const char *from)
+{
+    memcpy(to, from, STREAM_PIECE);
+}
+
+/* Seconds of a KiB that rank 0 copies into shared memory while rank 1 copies what came before out of it. */
+static double measure_copy(void)
+{
+    enum { BATCHES = 12, PIECES = 64 };
+    static int moved;
+    static char own[STREAM_PIECE];
+    struct line *written = &line[4], *read = &line[5];
+    char *room = (char *)line + 4096;
+    int batch, i;
+    if (!line || ranks != 2)
+        return 0;
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (batch = 0; batch < BATCHES; batch++) {
+        double began = now();
+        for (i = 0; i < PIECES; i++, moved++) {
+            char *place = room + (size_t)(moved % STREAM_PLACES) * STREAM_PIECE;
+            if (rank == 0) {
+                while (moved - __atomic_load_n(&read->turn, __ATOMIC_ACQUIRE) >= STREAM_PLACES)
+                    pause_a_little();
+                copy_piece(place, own);
+                __atomic_store_n(&written->turn, moved + 1, __ATOMIC_RELEASE);
+            } else {
+                while (__atomic_load_n(&written->turn, __ATOMIC_ACQUIRE) <= moved)
+                    pause_a_little();
+                copy_piece(own, place);
+                __atomic_store_n(&read->turn, moved + 1, __ATOMIC_RELEASE);
+            }
+        }
+        while (rank == 0 && __atomic_load_n(&read->turn, __ATOMIC_ACQUIRE) != moved)
+            pause_a_little();
+        samples[batch] = (now() - began) / (PIECES * (STREAM_PIECE >> 10));
+    }
+    return tenth_percentile(BATCHES);
+}
+
 /* ---- the rows ---- */
 
 static char *out, *in;
@@ -125,11 +176,8 @@ static void one_round_of_lines(size_t size)
     (void)size;
     if (rank == 0)
         __atomic_store_n(&mine->turn, turn, __ATOMIC_RELEASE);
-    while (__atomic_load_n(&theirs->turn, __ATOMIC_ACQUIRE) != turn) {
-#if defined(__x86_64__) || defined(__i386__)
-        __builtin_ia32_pause();
-#endif
-    }
+    while (__atomic_load_n(&theirs->turn, __ATOMIC_ACQUIRE) != turn)
+        pause_a_little();
     if (rank == 1)
         __atomic_store_n(&mine->turn, turn, __ATOMIC_RELEASE);
 }
@@ -321,7 +369,9 @@ static double time_of(const struct row *row, size_t size)
 /* Measures one row and prints it; again when the cores have been moved meanwhile. */
 static void measure(const struct row *row, size_t size)
 {
+    int long_ones = size > SHORT && ranks == 2;
     double took = 0, bare = measure_line(), bare_after = bare;
+    double copy = long_ones ? measure_copy() : 0, copy_after = copy;
     int moved, tries, root, roots = ranks < MOST_ROOTS ? ranks : MOST_ROOTS;
 
     options.window = 64;
@@ -346,18 +396,20 @@ static void measure(const struct row *row, size_t size)
             took = took < 1e-9 ? 1e-9 : took;
         }
         bare_after = measure_line();
-        moved = bare_after > LINES_ALIKE * bare || bare > LINES_ALIKE * bare_after;
+        copy_after = long_ones ? measure_copy() : 0;
+        moved = !alike(bare, bare_after) || !alike(copy, copy_after);
         MPI_Bcast(&moved, 1, MPI_INT, 0, MPI_COMM_WORLD);
         if (!moved)
             break;
         bare = bare_after;
+        copy = copy_after;
     }
     for (root = 0; row->kind == PERSISTENT_START && root < roots; root++)
         MPI_Request_free(&persistent[root]);
     if (rank == 0) {
         int messages = options.window * row->windows;
-        printf("%s %zu %.9g %.0f %d %.9g\n", row->name, size, took, (double)messages * (double)size, messages,
-               bare < bare_after ? bare : bare_after);
+        printf("%s %zu %.9g %.0f %d %.9g %.9g\n", row->name, size, took, (double)messages * (double)size, messages,
+               bare < bare_after ? bare : bare_after, copy < copy_after ? copy : copy_after);
         fflush(stdout);
     }
 }

@@ -1,5 +1,5 @@
-/* A cache line that the ranks share without any help of MPI: to measure the cores, and to know what the other did. It goes between ranks 0
- * and 1; further ones only see when it has been measured. */
+/* Memory that the ranks share without any help of MPI: a cache line, to measure the cores and to know what the other did, and room through
+ * which bytes are copied. Both go between ranks 0 and 1; further ones only see when they have been measured. */
 #ifndef WEFT_BENCH_LINE_H
 #define WEFT_BENCH_LINE_H
 
@@ -15,7 +15,10 @@ struct line {
 };
 static struct line *line;
 
-/* One page that all ranks share, reached through /proc so that nothing has a name in a file system. */
+/* Behind the page of lines: as much as a stream of pieces needs that both nearest caches do not hold. */
+enum { STREAM_PIECE = 32 << 10, STREAM_PLACES = 16, SHARED = 4096 + STREAM_PIECE * STREAM_PLACES };
+
+/* What all ranks share, reached through /proc so that nothing has a name in a file system. */
 static void share_line(void)
 {
     int where[2] = {0, 0}, fd, to;
@@ -24,7 +27,7 @@ static void share_line(void)
         return;
     if (rank == 0) {
         fd = (int)syscall(SYS_memfd_create, "line", 0);
-        if (fd < 0 || ftruncate(fd, 4096))
+        if (fd < 0 || ftruncate(fd, SHARED))
             give_up("no memory to share");
         where[0] = (int)getpid();
         where[1] = fd;
@@ -35,20 +38,24 @@ static void share_line(void)
         snprintf(path, sizeof path, "/proc/%d/fd/%d", where[0], where[1]);
         fd = open(path, O_RDWR);
     }
-    line = fd < 0 ? MAP_FAILED : mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    line = fd < 0 ? MAP_FAILED : mmap(NULL, SHARED, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (line == MAP_FAILED) {
         fprintf(stderr, "cannot map the shared line\n");
         MPI_Abort(MPI_COMM_WORLD, 1);
     }
 }
 
+static void pause_a_little(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#endif
+}
+
 static void await_turn(int turn)
 {
-    while (__atomic_load_n(&line->turn, __ATOMIC_ACQUIRE) != turn) {
-#if defined(__x86_64__) || defined(__i386__)
-        __builtin_ia32_pause();
-#endif
-    }
+    while (__atomic_load_n(&line->turn, __ATOMIC_ACQUIRE) != turn)
+        pause_a_little();
 }
 
 static void give_turn(int turn)

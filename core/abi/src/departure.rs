@@ -52,5 +52,5 @@ extern "C" fn at_exit() {
 
 /// A forked child shares this process's rings and channel, so it must not use MPI.
 extern "C" fn in_child() {
-    gate::change_phase(gate::FORKED, gate::WORLD | gate::SESSION);
+    gate::change_phase(gate::FORKED, gate::WORLD | gate::SESSION | gate::COMPANY);
 }

@@ -80,6 +80,10 @@ pub(crate) const MULTIPLE: u32 = 64;
 /// in any thread. A session of another level, or of none, has threads of its own and says nothing of that.
 pub(crate) const ANY_THREAD: u32 = 128;
 
+/// Bit of the phase: messages of several calls may wait for each other on a fabric, so that calls that end something push them
+/// out ([`push_out`]). Not beside [`LOCKED`].
+pub(crate) const COMPANY: u32 = 512;
+
 /// Bit of the phase: neither [`WORLD`] nor [`SESSION`]. Kept by [`change_phase`], so that the short forms of calls learn from one
 /// test of bits whether they may go on.
 const CLOSED: u32 = 256;
@@ -166,7 +170,12 @@ pub(crate) fn phase() -> u32 {
 }
 
 /// Sets and clears phase bits.
-pub(crate) fn change_phase(set: u32, clear: u32) {
+pub(crate) fn change_phase(set: u32, mut clear: u32) {
+    if set & LOCKED != 0 && phase() & COMPANY != 0 {
+        // Other threads' calls would have to push out what this one's left.
+        with(|process| process.engine.keep_company(false));
+        clear |= COMPANY;
+    }
     let changed = |bits| {
         let bits = (bits | set) & !(clear | CLOSED);
         Some(if bits & (WORLD | SESSION) == 0 { bits | CLOSED } else { bits })
@@ -289,6 +298,28 @@ pub(crate) fn is_active_with_threads() -> bool {
     phase() & (CLOSED | LOCKED) == LOCKED
 }
 
+/// MPI is active now: where one thread calls, messages of several calls may wait for each other.
+pub(crate) fn keep_company() {
+    if phase() & LOCKED == 0 && with(|process| process.engine.keep_company(true)) {
+        change_phase(COMPANY, 0);
+    }
+}
+
+/// At the end of every call that communicates but those that only begin something: what was sent leaves, since the program may
+/// compute for long now and others wait for it.
+#[inline(always)]
+pub(crate) fn push_out() {
+    if phase() & COMPANY != 0 {
+        push_out_now();
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn push_out_now() {
+    with(|process| process.engine.push_out());
+}
+
 /// Lends the process. Only after [`start`], which every caller's phase check implies.
 #[inline(always)]
 pub(crate) fn with<R>(work: impl FnOnce(&mut Process) -> R) -> R {
@@ -404,10 +435,12 @@ pub(crate) fn wait_for<T>(
     awaited: Awaited<'_>,
     mut poll: impl FnMut(&mut Process) -> Option<T>,
 ) -> T {
-    match turn(&mut poll) {
+    let answer = match turn(&mut poll) {
         (_, Some(answer)) => answer,
         (moved, None) => wait_longer(Wait::new(call, awaited), moved, &mut poll),
-    }
+    };
+    push_out();
+    answer
 }
 
 #[cold]

@@ -260,6 +260,11 @@ impl Transport for Both {
         moved
     }
 
+    #[inline]
+    fn push_out(&mut self) {
+        self.fabric.push_out();
+    }
+
     fn lost(&mut self) -> Option<PeerId> {
         while let Some(peer) = self.shm.lost() {
             self.only_parted = self.shm.has_only_parted();

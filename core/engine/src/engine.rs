@@ -414,8 +414,20 @@ impl Engine {
         if !self.state.streams.busy.is_empty() {
             moved |= self.step_streams();
         }
+        self.fabric.push_out();
         self.state.changes = self.state.changes.wrapping_add(u32::from(moved));
         moved
+    }
+
+    /// What earlier calls sent leaves now, also where it waits for company; see [`Engine::keep_company`].
+    pub fn push_out(&mut self) {
+        self.fabric.push_out();
+    }
+
+    /// Whether messages of several calls may wait for each other where a transport gains by that, until [`Engine::push_out`] or
+    /// progress. Whether there is such a transport.
+    pub fn keep_company(&mut self, keep: bool) -> bool {
+        self.fabric.keep_company(keep)
     }
 
     /// As [`Transports::has_lanes`].

@@ -227,6 +227,17 @@ impl Fabric {
         }
     }
 
+    /// Whether messages of several calls may wait for each other; see [`Rdma::keep_company`]. Whether they do.
+    pub(crate) fn keep_company(&mut self, keep: bool) -> bool {
+        match self {
+            Fabric::Softroce(rdma) => {
+                rdma.keep_company(keep);
+                keep
+            }
+            Fabric::Verbs(_) | Fabric::Ofi(_) => false,
+        }
+    }
+
     /// What was chosen inside the fabric and why, where there was a choice; lines.
     pub fn why(&self) -> Option<String> {
         match self {
@@ -391,6 +402,11 @@ impl Transport for Fabric {
     #[inline]
     fn progress(&mut self) -> bool {
         each_fabric!(self, way => way.progress())
+    }
+
+    #[inline]
+    fn push_out(&mut self) {
+        each_fabric!(self, way => way.push_out());
     }
 
     fn lost(&mut self) -> Option<PeerId> {

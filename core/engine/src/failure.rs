@@ -222,6 +222,7 @@ impl Engine {
         self.fabric.rest();
         while !self.fabric.has_rested() {
             self.fabric.progress();
+            self.fabric.push_out();
             std::thread::yield_now();
         }
     }

@@ -311,6 +311,14 @@ impl Transport for Transports {
     }
 
     #[inline]
+    fn push_out(&mut self) {
+        match self {
+            Transports::Shm(_) => {}
+            other => other.push_out_elsewhere(),
+        }
+    }
+
+    #[inline]
     fn lost(&mut self) -> Option<PeerId> {
         match self {
             Transports::Shm(shm) => shm.lost(),

@@ -210,6 +210,12 @@ pub trait Transport {
     /// for.
     fn progress(&mut self) -> bool;
 
+    /// What was taken leaves now, as far as there is room, also where it was kept back for company: the caller may not call again
+    /// for long. Called when a turn is over that began with [`Transport::progress`], and by whoever lets calls keep each other
+    /// company. What is sent afterwards, before the next progress, leaves at once unless the owner says otherwise.
+    #[inline]
+    fn push_out(&mut self) {}
+
     /// A process found to be gone since the last call, each named once, or to have said farewell
     /// ([`Transport::has_only_parted`]); whatever it sent before stays readable.
     fn lost(&mut self) -> Option<PeerId> {

@@ -457,6 +457,18 @@ pub trait Hca {
     /// Nothing to do for devices that send what is posted.
     fn end_turn(&mut self) {}
 
+    /// As [`Hca::end_turn`], and what is posted from now on, before the next [`Hca::progress`], leaves at once, unless
+    /// [`Hca::keep_company`] says otherwise.
+    fn push_out(&mut self) {
+        self.end_turn();
+    }
+
+    /// Whether requests that are posted outside of turns to one peer in a row may wait for each other; whoever says so calls
+    /// [`Hca::push_out`] before the program goes on without the device.
+    fn keep_company(&mut self, keep: bool) {
+        let _ = keep;
+    }
+
     /// An address of which the network says for certain that nobody is there, each once; most devices never know.
     fn unreachable(&mut self) -> Option<DeviceAddress> {
         None

@@ -287,6 +287,12 @@ impl<H: Hca> Rdma<H> {
         self.patience = patience.as_nanos().try_into().unwrap_or(Nanos::MAX);
     }
 
+    /// Whether messages of several calls may wait for each other, where a device gains by that: then the owner calls
+    /// [`Transport::push_out`] at the end of every call but those that only begin something.
+    pub fn keep_company(&mut self, keep: bool) {
+        self.rails.iter_mut().for_each(|rail| rail.hca.keep_company(keep));
+    }
+
     /// What requests under way and messages not taken hold, of all that there is.
     pub fn held(&self) -> Held {
         Held {
@@ -494,6 +500,14 @@ impl<H: Hca<Bell: Pollable>> Transport for Rdma<H> {
         // What was just posted must not make the program's next message wait.
         self.rails.iter_mut().for_each(|rail| rail.hca.end_turn());
         moved
+    }
+
+    #[inline]
+    fn push_out(&mut self) {
+        if !self.chained.is_empty() {
+            self.post_chains();
+        }
+        self.rails.iter_mut().for_each(|rail| rail.hca.push_out());
     }
 
     fn has_left(&self) -> bool {

@@ -89,6 +89,12 @@ pub(crate) fn is_of_connection(datagram: &[u8]) -> bool {
 /// Datagrams taken in or given out before the caller gets its turn.
 const BURST: usize = 64;
 
+/// Requests to one peer in a row, outside of turns, that leave at once although they may wait for each other: programs that post a
+/// few and then compute keep nothing back.
+const ROW: u32 = 4;
+/// Of those that follow, so many leave together.
+const COMPANY: u32 = 16;
+
 /// Entries of a completion queue.
 const MOST_COMPLETIONS: u32 = 1 << 20;
 
@@ -105,8 +111,16 @@ pub struct Card<W> {
     /// Addresses where nobody is, for the owner.
     nobody: Vec<SocketAddr>,
     doorbells: u64,
-    /// Something was posted since the last turn.
+    /// A turn is under way: it began with `progress` and ends with `push_out`.
+    in_turn: bool,
+    /// Something was posted in the turn, or is kept back.
     rung: bool,
+    /// See [`Hca::keep_company`].
+    keeps_company: bool,
+    /// The queue pair that was posted to last outside of turns, how often in a row, and how often since anything left.
+    last: Option<QueuePairNumber>,
+    in_row: u32,
+    kept_back: u32,
     /// When that turn was.
     turned: Nanos,
 }
@@ -126,7 +140,12 @@ impl<W: Wire> Card<W> {
             incoming: Vec::new(),
             nobody: Vec::new(),
             doorbells: 0,
+            in_turn: false,
             rung: false,
+            keeps_company: false,
+            last: None,
+            in_row: 0,
+            kept_back: 0,
             turned: 0,
         }
     }
@@ -142,15 +161,36 @@ impl<W: Wire> Card<W> {
         self.addresses().get(usize::from(by)).is_some_and(|own| own.address.socket == source)
     }
 
-    /// Requests were posted. The first ones since the last turn leave at once; those that follow them wait for the next turn,
-    /// and company.
-    fn ring(&mut self) {
+    /// Requests were posted. In a turn the first ones leave at once, those that follow them wait for its end, and company. Outside
+    /// they leave at once, or, where calls may keep each other company, in groups from the [`ROW`]th in a row to one peer on.
+    fn ring(&mut self, number: QueuePairNumber) {
         self.doorbells += 1;
-        if !std::mem::replace(&mut self.rung, true) {
-            let now = self.wire.now();
-            self.device.memory_mut().begin();
-            self.transmit(now);
+        let waits = if self.in_turn { self.rung } else { self.keeps_company && self.is_in_row(number) };
+        self.rung = true;
+        if !waits {
+            self.let_leave();
         }
+        self.rung = self.in_turn || waits;
+    }
+
+    /// Whether what was posted to a queue pair outside of turns may wait for company.
+    fn is_in_row(&mut self, number: QueuePairNumber) -> bool {
+        if self.last.replace(number) != Some(number) {
+            (self.in_row, self.kept_back) = (0, 0);
+        }
+        self.in_row += 1;
+        if self.in_row <= ROW {
+            return false;
+        }
+        self.kept_back = (self.kept_back + 1) % COMPANY;
+        self.kept_back != 0
+    }
+
+    /// Gives out what was posted.
+    fn let_leave(&mut self) {
+        let now = self.wire.now();
+        self.device.memory_mut().begin();
+        self.transmit(now);
     }
 
     fn post_few(
@@ -165,7 +205,7 @@ impl<W: Wire> Card<W> {
         let data = [bytes];
         let request = WorkRequest { data: Data::Inline(&data), signaled, ..request };
         self.device.post_send(number, &request)?;
-        self.ring();
+        self.ring(number);
         Ok(())
     }
 
@@ -222,7 +262,7 @@ impl<W: Wire> Hca for Card<W> {
             atomic_with_processors: false,
             // In `progress`. Whoever lets a thread do that must say false here: windows count on it.
             works_in_calls: true,
-            // What follows a request in the same turn leaves with the next turn: see `Card::ring`.
+            // What follows a request in the same turn leaves at its end: see `Card::ring`.
             chains: true,
             latency: 30e-6,
             bandwidth: 0.8e9,
@@ -318,7 +358,7 @@ impl<W: Wire> Hca for Card<W> {
             return Err(HcaRefusal::Invalid);
         }
         self.device.post_send(number, request)?;
-        self.ring();
+        self.ring(number);
         Ok(())
     }
 
@@ -356,7 +396,7 @@ impl<W: Wire> Hca for Card<W> {
             return Err(HcaRefusal::Full);
         }
         let posted = requests.iter().try_for_each(|request| self.device.post_send(number, request));
-        self.ring();
+        self.ring(number);
         posted
     }
 
@@ -400,7 +440,8 @@ impl<W: Wire> Hca for Card<W> {
                 break;
             }
         }
-        self.rung = false;
+        (self.in_turn, self.rung) = (true, false);
+        (self.last, self.in_row, self.kept_back) = (None, 0, 0);
         while let Some(news) = self.wire.unreachable() {
             self.device.unreachable(news.address, news.certain);
             if news.certain {
@@ -423,10 +464,22 @@ impl<W: Wire> Hca for Card<W> {
 
     fn end_turn(&mut self) {
         if std::mem::take(&mut self.rung) {
-            let now = self.wire.now();
-            self.device.memory_mut().begin();
-            self.transmit(now);
+            self.let_leave();
         }
+    }
+
+    #[inline]
+    fn push_out(&mut self) {
+        self.in_turn = false;
+        if self.rung {
+            self.end_turn();
+        }
+        (self.last, self.in_row, self.kept_back) = (None, 0, 0);
+    }
+
+    fn keep_company(&mut self, keep: bool) {
+        self.keeps_company = keep;
+        self.push_out();
     }
 
     fn unreachable(&mut self) -> Option<DeviceAddress> {

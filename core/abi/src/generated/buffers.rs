@@ -12,7 +12,9 @@ unsafe extern "C" fn PMPI_Buffer_attach(buffer: *mut c_void, size: c_int) -> c_i
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::buffer_attach(buffer, i64::from(size)) }
     };
-    raise::finish("MPI_Buffer_attach", call())
+    let code = raise::finish("MPI_Buffer_attach", call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Buffer_attach_c` (3.6 Buffer Allocation and Usage).
@@ -24,7 +26,9 @@ unsafe extern "C" fn PMPI_Buffer_attach_c(buffer: *mut c_void, size: MPI_Count) 
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::buffer_attach(buffer, size) }
     };
-    raise::finish("MPI_Buffer_attach_c", call())
+    let code = raise::finish("MPI_Buffer_attach_c", call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Buffer_detach` (3.6 Buffer Allocation and Usage).
@@ -37,7 +41,9 @@ unsafe extern "C" fn PMPI_Buffer_detach(buffer_addr: *mut c_void, size: *mut c_i
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::buffer_detach(buffer_addr, CountOut::I32(size)) }
     };
-    raise::finish("MPI_Buffer_detach", call())
+    let code = raise::finish("MPI_Buffer_detach", call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Buffer_detach_c` (3.6 Buffer Allocation and Usage).
@@ -50,7 +56,9 @@ unsafe extern "C" fn PMPI_Buffer_detach_c(buffer_addr: *mut c_void, size: *mut M
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::buffer_detach(buffer_addr, CountOut::I64(size)) }
     };
-    raise::finish("MPI_Buffer_detach_c", call())
+    let code = raise::finish("MPI_Buffer_detach_c", call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Buffer_flush` (3.6 Buffer Allocation and Usage).
@@ -61,7 +69,9 @@ unsafe extern "C" fn PMPI_Buffer_flush() -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::buffer_flush() }
     };
-    raise::finish("MPI_Buffer_flush", call())
+    let code = raise::finish("MPI_Buffer_flush", call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Buffer_iflush` (3.6 Buffer Allocation and Usage).
@@ -73,7 +83,9 @@ unsafe extern "C" fn PMPI_Buffer_iflush(request: *mut MPI_Request) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::buffer_iflush(request) }
     };
-    raise::finish("MPI_Buffer_iflush", call())
+    let code = raise::finish("MPI_Buffer_iflush", call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Comm_attach_buffer` (3.6 Buffer Allocation and Usage).
@@ -85,7 +97,9 @@ unsafe extern "C" fn PMPI_Comm_attach_buffer(comm: MPI_Comm, buffer: *mut c_void
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::comm_attach_buffer(comm, buffer, i64::from(size)) }
     };
-    raise::finish_on_comm("MPI_Comm_attach_buffer", comm, call())
+    let code = raise::finish_on_comm("MPI_Comm_attach_buffer", comm, call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Comm_attach_buffer_c` (3.6 Buffer Allocation and Usage).
@@ -101,7 +115,9 @@ unsafe extern "C" fn PMPI_Comm_attach_buffer_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::comm_attach_buffer(comm, buffer, size) }
     };
-    raise::finish_on_comm("MPI_Comm_attach_buffer_c", comm, call())
+    let code = raise::finish_on_comm("MPI_Comm_attach_buffer_c", comm, call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Comm_detach_buffer` (3.6 Buffer Allocation and Usage).
@@ -118,7 +134,9 @@ unsafe extern "C" fn PMPI_Comm_detach_buffer(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::comm_detach_buffer(comm, buffer_addr, CountOut::I32(size)) }
     };
-    raise::finish_on_comm("MPI_Comm_detach_buffer", comm, call())
+    let code = raise::finish_on_comm("MPI_Comm_detach_buffer", comm, call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Comm_detach_buffer_c` (3.6 Buffer Allocation and Usage).
@@ -135,7 +153,9 @@ unsafe extern "C" fn PMPI_Comm_detach_buffer_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::comm_detach_buffer(comm, buffer_addr, CountOut::I64(size)) }
     };
-    raise::finish_on_comm("MPI_Comm_detach_buffer_c", comm, call())
+    let code = raise::finish_on_comm("MPI_Comm_detach_buffer_c", comm, call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Comm_flush_buffer` (3.6 Buffer Allocation and Usage).
@@ -146,7 +166,9 @@ unsafe extern "C" fn PMPI_Comm_flush_buffer(comm: MPI_Comm) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::comm_flush_buffer(comm) }
     };
-    raise::finish_on_comm("MPI_Comm_flush_buffer", comm, call())
+    let code = raise::finish_on_comm("MPI_Comm_flush_buffer", comm, call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Comm_iflush_buffer` (3.6 Buffer Allocation and Usage).
@@ -158,7 +180,9 @@ unsafe extern "C" fn PMPI_Comm_iflush_buffer(comm: MPI_Comm, request: *mut MPI_R
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::comm_iflush_buffer(comm, request) }
     };
-    raise::finish_on_comm("MPI_Comm_iflush_buffer", comm, call())
+    let code = raise::finish_on_comm("MPI_Comm_iflush_buffer", comm, call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Session_attach_buffer` (3.6 Buffer Allocation and Usage).
@@ -174,7 +198,9 @@ unsafe extern "C" fn PMPI_Session_attach_buffer(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::session_attach_buffer(session, buffer, i64::from(size)) }
     };
-    raise::finish_on("MPI_Session_attach_buffer", raise::On::Session(session.handle()), call())
+    let code = raise::finish_on("MPI_Session_attach_buffer", raise::On::Session(session.handle()), call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Session_attach_buffer_c` (3.6 Buffer Allocation and Usage).
@@ -190,7 +216,9 @@ unsafe extern "C" fn PMPI_Session_attach_buffer_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::session_attach_buffer(session, buffer, size) }
     };
-    raise::finish_on("MPI_Session_attach_buffer_c", raise::On::Session(session.handle()), call())
+    let code = raise::finish_on("MPI_Session_attach_buffer_c", raise::On::Session(session.handle()), call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Session_detach_buffer` (3.6 Buffer Allocation and Usage).
@@ -207,7 +235,9 @@ unsafe extern "C" fn PMPI_Session_detach_buffer(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::session_detach_buffer(session, buffer_addr, CountOut::I32(size)) }
     };
-    raise::finish_on("MPI_Session_detach_buffer", raise::On::Session(session.handle()), call())
+    let code = raise::finish_on("MPI_Session_detach_buffer", raise::On::Session(session.handle()), call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Session_detach_buffer_c` (3.6 Buffer Allocation and Usage).
@@ -224,7 +254,9 @@ unsafe extern "C" fn PMPI_Session_detach_buffer_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::session_detach_buffer(session, buffer_addr, CountOut::I64(size)) }
     };
-    raise::finish_on("MPI_Session_detach_buffer_c", raise::On::Session(session.handle()), call())
+    let code = raise::finish_on("MPI_Session_detach_buffer_c", raise::On::Session(session.handle()), call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Session_flush_buffer` (3.6 Buffer Allocation and Usage).
@@ -235,7 +267,9 @@ unsafe extern "C" fn PMPI_Session_flush_buffer(session: MPI_Session) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::session_flush_buffer(session) }
     };
-    raise::finish_on("MPI_Session_flush_buffer", raise::On::Session(session.handle()), call())
+    let code = raise::finish_on("MPI_Session_flush_buffer", raise::On::Session(session.handle()), call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Session_iflush_buffer` (3.6 Buffer Allocation and Usage).
@@ -247,7 +281,9 @@ unsafe extern "C" fn PMPI_Session_iflush_buffer(session: MPI_Session, request: *
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::session_iflush_buffer(session, request) }
     };
-    raise::finish_on("MPI_Session_iflush_buffer", raise::On::Session(session.handle()), call())
+    let code = raise::finish_on("MPI_Session_iflush_buffer", raise::On::Session(session.handle()), call());
+    gate::push_out();
+    code
 }
 
 symbols! {

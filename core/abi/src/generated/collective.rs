@@ -13,7 +13,9 @@ unsafe extern "C" fn PMPI_Barrier(comm: MPI_Comm) -> c_int {
             // SAFETY: the program keeps the contract of the procedure.
             unsafe { imp::barrier(comm) }
         };
-        raise::finish_on_comm("MPI_Barrier", comm, call())
+        let code = raise::finish_on_comm("MPI_Barrier", comm, call());
+        gate::push_out();
+        code
     }
     #[inline(never)]
     unsafe extern "C" fn with_threads(comm: MPI_Comm) -> c_int {
@@ -65,13 +67,15 @@ unsafe extern "C" fn PMPI_Bcast(
             // SAFETY: the program keeps the contract of the procedure.
             unsafe { imp::bcast(buffer, i64::from(count), datatype, root, comm) }
         };
-        raise::finish_on_comm(
+        let code = raise::finish_on_comm(
             "MPI_Bcast",
             comm,
             call().map_err(|raised| {
                 raised.of_argument(&[("datatype", datatype)], &[("count", i64::from(count))])
             }),
-        )
+        );
+        gate::push_out();
+        code
     }
     #[inline(never)]
     unsafe extern "C" fn with_threads(
@@ -153,11 +157,13 @@ unsafe extern "C" fn PMPI_Bcast_c(
             // SAFETY: the program keeps the contract of the procedure.
             unsafe { imp::bcast(buffer, count, datatype, root, comm) }
         };
-        raise::finish_on_comm(
+        let code = raise::finish_on_comm(
             "MPI_Bcast_c",
             comm,
             call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[("count", count)])),
-        )
+        );
+        gate::push_out();
+        code
     }
     #[inline(never)]
     unsafe extern "C" fn with_threads(
@@ -231,7 +237,7 @@ unsafe extern "C" fn PMPI_Gather(
             )
         }
     };
-    raise::finish_on_comm(
+    let code = raise::finish_on_comm(
         "MPI_Gather",
         comm,
         call().map_err(|raised| {
@@ -240,7 +246,9 @@ unsafe extern "C" fn PMPI_Gather(
                 &[("sendcount", i64::from(sendcount)), ("recvcount", i64::from(recvcount))],
             )
         }),
-    )
+    );
+    gate::push_out();
+    code
 }
 
 /// `MPI_Gather_c` (6.5 Gather).
@@ -260,7 +268,7 @@ unsafe extern "C" fn PMPI_Gather_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::gather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm) }
     };
-    raise::finish_on_comm(
+    let code = raise::finish_on_comm(
         "MPI_Gather_c",
         comm,
         call().map_err(|raised| {
@@ -269,7 +277,9 @@ unsafe extern "C" fn PMPI_Gather_c(
                 &[("sendcount", sendcount), ("recvcount", recvcount)],
             )
         }),
-    )
+    );
+    gate::push_out();
+    code
 }
 
 /// `MPI_Gatherv` (6.5 Gather).
@@ -302,7 +312,7 @@ unsafe extern "C" fn PMPI_Gatherv(
             )
         }
     };
-    raise::finish_on_comm(
+    let code = raise::finish_on_comm(
         "MPI_Gatherv",
         comm,
         call().map_err(|raised| {
@@ -311,7 +321,9 @@ unsafe extern "C" fn PMPI_Gatherv(
                 &[("sendcount", i64::from(sendcount))],
             )
         }),
-    )
+    );
+    gate::push_out();
+    code
 }
 
 /// `MPI_Gatherv_c` (6.5 Gather).
@@ -344,13 +356,15 @@ unsafe extern "C" fn PMPI_Gatherv_c(
             )
         }
     };
-    raise::finish_on_comm(
+    let code = raise::finish_on_comm(
         "MPI_Gatherv_c",
         comm,
         call().map_err(|raised| {
             raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[("sendcount", sendcount)])
         }),
-    )
+    );
+    gate::push_out();
+    code
 }
 
 /// `MPI_Scatter` (6.6 Scatter).
@@ -381,7 +395,7 @@ unsafe extern "C" fn PMPI_Scatter(
             )
         }
     };
-    raise::finish_on_comm(
+    let code = raise::finish_on_comm(
         "MPI_Scatter",
         comm,
         call().map_err(|raised| {
@@ -390,7 +404,9 @@ unsafe extern "C" fn PMPI_Scatter(
                 &[("sendcount", i64::from(sendcount)), ("recvcount", i64::from(recvcount))],
             )
         }),
-    )
+    );
+    gate::push_out();
+    code
 }
 
 /// `MPI_Scatter_c` (6.6 Scatter).
@@ -410,7 +426,7 @@ unsafe extern "C" fn PMPI_Scatter_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::scatter(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm) }
     };
-    raise::finish_on_comm(
+    let code = raise::finish_on_comm(
         "MPI_Scatter_c",
         comm,
         call().map_err(|raised| {
@@ -419,7 +435,9 @@ unsafe extern "C" fn PMPI_Scatter_c(
                 &[("sendcount", sendcount), ("recvcount", recvcount)],
             )
         }),
-    )
+    );
+    gate::push_out();
+    code
 }
 
 /// `MPI_Scatterv` (6.6 Scatter).
@@ -452,7 +470,7 @@ unsafe extern "C" fn PMPI_Scatterv(
             )
         }
     };
-    raise::finish_on_comm(
+    let code = raise::finish_on_comm(
         "MPI_Scatterv",
         comm,
         call().map_err(|raised| {
@@ -461,7 +479,9 @@ unsafe extern "C" fn PMPI_Scatterv(
                 &[("recvcount", i64::from(recvcount))],
             )
         }),
-    )
+    );
+    gate::push_out();
+    code
 }
 
 /// `MPI_Scatterv_c` (6.6 Scatter).
@@ -494,13 +514,15 @@ unsafe extern "C" fn PMPI_Scatterv_c(
             )
         }
     };
-    raise::finish_on_comm(
+    let code = raise::finish_on_comm(
         "MPI_Scatterv_c",
         comm,
         call().map_err(|raised| {
             raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[("recvcount", recvcount)])
         }),
-    )
+    );
+    gate::push_out();
+    code
 }
 
 /// `MPI_Allgather` (6.7 Gather-to-all).
@@ -540,7 +562,7 @@ unsafe extern "C" fn PMPI_Allgather(
                 )
             }
         };
-        raise::finish_on_comm(
+        let code = raise::finish_on_comm(
             "MPI_Allgather",
             comm,
             call().map_err(|raised| {
@@ -549,7 +571,9 @@ unsafe extern "C" fn PMPI_Allgather(
                     &[("sendcount", i64::from(sendcount))],
                 )
             }),
-        )
+        );
+        gate::push_out();
+        code
     }
     #[inline(never)]
     unsafe extern "C" fn with_threads(
@@ -641,7 +665,7 @@ unsafe extern "C" fn PMPI_Allgather_c(
             // SAFETY: the program keeps the contract of the procedure.
             unsafe { imp::allgather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) }
         };
-        raise::finish_on_comm(
+        let code = raise::finish_on_comm(
             "MPI_Allgather_c",
             comm,
             call().map_err(|raised| {
@@ -650,7 +674,9 @@ unsafe extern "C" fn PMPI_Allgather_c(
                     &[("sendcount", sendcount)],
                 )
             }),
-        )
+        );
+        gate::push_out();
+        code
     }
     #[inline(never)]
     unsafe extern "C" fn with_threads(
@@ -743,7 +769,7 @@ unsafe extern "C" fn PMPI_Allgatherv(
             )
         }
     };
-    raise::finish_on_comm(
+    let code = raise::finish_on_comm(
         "MPI_Allgatherv",
         comm,
         call().map_err(|raised| {
@@ -752,7 +778,9 @@ unsafe extern "C" fn PMPI_Allgatherv(
                 &[("sendcount", i64::from(sendcount))],
             )
         }),
-    )
+    );
+    gate::push_out();
+    code
 }
 
 /// `MPI_Allgatherv_c` (6.7 Gather-to-all).
@@ -783,13 +811,15 @@ unsafe extern "C" fn PMPI_Allgatherv_c(
             )
         }
     };
-    raise::finish_on_comm(
+    let code = raise::finish_on_comm(
         "MPI_Allgatherv_c",
         comm,
         call().map_err(|raised| {
             raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[("sendcount", sendcount)])
         }),
-    )
+    );
+    gate::push_out();
+    code
 }
 
 /// `MPI_Alltoall` (6.8 All-to-All Scatter/Gather).
@@ -829,7 +859,7 @@ unsafe extern "C" fn PMPI_Alltoall(
                 )
             }
         };
-        raise::finish_on_comm(
+        let code = raise::finish_on_comm(
             "MPI_Alltoall",
             comm,
             call().map_err(|raised| {
@@ -838,7 +868,9 @@ unsafe extern "C" fn PMPI_Alltoall(
                     &[("sendcount", i64::from(sendcount))],
                 )
             }),
-        )
+        );
+        gate::push_out();
+        code
     }
     #[inline(never)]
     unsafe extern "C" fn with_threads(
@@ -930,7 +962,7 @@ unsafe extern "C" fn PMPI_Alltoall_c(
             // SAFETY: the program keeps the contract of the procedure.
             unsafe { imp::alltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) }
         };
-        raise::finish_on_comm(
+        let code = raise::finish_on_comm(
             "MPI_Alltoall_c",
             comm,
             call().map_err(|raised| {
@@ -939,7 +971,9 @@ unsafe extern "C" fn PMPI_Alltoall_c(
                     &[("sendcount", sendcount)],
                 )
             }),
-        )
+        );
+        gate::push_out();
+        code
     }
     #[inline(never)]
     unsafe extern "C" fn with_threads(
@@ -1034,11 +1068,13 @@ unsafe extern "C" fn PMPI_Alltoallv(
             )
         }
     };
-    raise::finish_on_comm(
+    let code = raise::finish_on_comm(
         "MPI_Alltoallv",
         comm,
         call().map_err(|raised| raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[])),
-    )
+    );
+    gate::push_out();
+    code
 }
 
 /// `MPI_Alltoallv_c` (6.8 All-to-All Scatter/Gather).
@@ -1071,11 +1107,13 @@ unsafe extern "C" fn PMPI_Alltoallv_c(
             )
         }
     };
-    raise::finish_on_comm(
+    let code = raise::finish_on_comm(
         "MPI_Alltoallv_c",
         comm,
         call().map_err(|raised| raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[])),
-    )
+    );
+    gate::push_out();
+    code
 }
 
 /// `MPI_Alltoallw` (6.8 All-to-All Scatter/Gather).
@@ -1108,7 +1146,9 @@ unsafe extern "C" fn PMPI_Alltoallw(
             )
         }
     };
-    raise::finish_on_comm("MPI_Alltoallw", comm, call())
+    let code = raise::finish_on_comm("MPI_Alltoallw", comm, call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Alltoallw_c` (6.8 All-to-All Scatter/Gather).
@@ -1141,7 +1181,9 @@ unsafe extern "C" fn PMPI_Alltoallw_c(
             )
         }
     };
-    raise::finish_on_comm("MPI_Alltoallw_c", comm, call())
+    let code = raise::finish_on_comm("MPI_Alltoallw_c", comm, call());
+    gate::push_out();
+    code
 }
 
 symbols! {

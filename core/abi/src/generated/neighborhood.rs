@@ -30,7 +30,7 @@ unsafe extern "C" fn PMPI_Neighbor_allgather(
             )
         }
     };
-    raise::finish_on_comm(
+    let code = raise::finish_on_comm(
         "MPI_Neighbor_allgather",
         comm,
         call().map_err(|raised| {
@@ -39,7 +39,9 @@ unsafe extern "C" fn PMPI_Neighbor_allgather(
                 &[("sendcount", i64::from(sendcount))],
             )
         }),
-    )
+    );
+    gate::push_out();
+    code
 }
 
 /// `MPI_Neighbor_allgather_c` (8.6.1 Neighborhood Gather).
@@ -59,13 +61,15 @@ unsafe extern "C" fn PMPI_Neighbor_allgather_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::neighbor_allgather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) }
     };
-    raise::finish_on_comm(
+    let code = raise::finish_on_comm(
         "MPI_Neighbor_allgather_c",
         comm,
         call().map_err(|raised| {
             raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[("sendcount", sendcount)])
         }),
-    )
+    );
+    gate::push_out();
+    code
 }
 
 /// `MPI_Neighbor_allgatherv` (8.6.1 Neighborhood Gather).
@@ -96,7 +100,7 @@ unsafe extern "C" fn PMPI_Neighbor_allgatherv(
             )
         }
     };
-    raise::finish_on_comm(
+    let code = raise::finish_on_comm(
         "MPI_Neighbor_allgatherv",
         comm,
         call().map_err(|raised| {
@@ -105,7 +109,9 @@ unsafe extern "C" fn PMPI_Neighbor_allgatherv(
                 &[("sendcount", i64::from(sendcount))],
             )
         }),
-    )
+    );
+    gate::push_out();
+    code
 }
 
 /// `MPI_Neighbor_allgatherv_c` (8.6.1 Neighborhood Gather).
@@ -136,13 +142,15 @@ unsafe extern "C" fn PMPI_Neighbor_allgatherv_c(
             )
         }
     };
-    raise::finish_on_comm(
+    let code = raise::finish_on_comm(
         "MPI_Neighbor_allgatherv_c",
         comm,
         call().map_err(|raised| {
             raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[("sendcount", sendcount)])
         }),
-    )
+    );
+    gate::push_out();
+    code
 }
 
 /// `MPI_Neighbor_alltoall` (8.6.2 Neighborhood Alltoall).
@@ -172,7 +180,7 @@ unsafe extern "C" fn PMPI_Neighbor_alltoall(
             )
         }
     };
-    raise::finish_on_comm(
+    let code = raise::finish_on_comm(
         "MPI_Neighbor_alltoall",
         comm,
         call().map_err(|raised| {
@@ -181,7 +189,9 @@ unsafe extern "C" fn PMPI_Neighbor_alltoall(
                 &[("sendcount", i64::from(sendcount))],
             )
         }),
-    )
+    );
+    gate::push_out();
+    code
 }
 
 /// `MPI_Neighbor_alltoall_c` (8.6.2 Neighborhood Alltoall).
@@ -201,13 +211,15 @@ unsafe extern "C" fn PMPI_Neighbor_alltoall_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::neighbor_alltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm) }
     };
-    raise::finish_on_comm(
+    let code = raise::finish_on_comm(
         "MPI_Neighbor_alltoall_c",
         comm,
         call().map_err(|raised| {
             raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[("sendcount", sendcount)])
         }),
-    )
+    );
+    gate::push_out();
+    code
 }
 
 /// `MPI_Neighbor_alltoallv` (8.6.2 Neighborhood Alltoall).
@@ -240,11 +252,13 @@ unsafe extern "C" fn PMPI_Neighbor_alltoallv(
             )
         }
     };
-    raise::finish_on_comm(
+    let code = raise::finish_on_comm(
         "MPI_Neighbor_alltoallv",
         comm,
         call().map_err(|raised| raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[])),
-    )
+    );
+    gate::push_out();
+    code
 }
 
 /// `MPI_Neighbor_alltoallv_c` (8.6.2 Neighborhood Alltoall).
@@ -277,11 +291,13 @@ unsafe extern "C" fn PMPI_Neighbor_alltoallv_c(
             )
         }
     };
-    raise::finish_on_comm(
+    let code = raise::finish_on_comm(
         "MPI_Neighbor_alltoallv_c",
         comm,
         call().map_err(|raised| raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[])),
-    )
+    );
+    gate::push_out();
+    code
 }
 
 /// `MPI_Neighbor_alltoallw` (8.6.2 Neighborhood Alltoall).
@@ -314,7 +330,9 @@ unsafe extern "C" fn PMPI_Neighbor_alltoallw(
             )
         }
     };
-    raise::finish_on_comm("MPI_Neighbor_alltoallw", comm, call())
+    let code = raise::finish_on_comm("MPI_Neighbor_alltoallw", comm, call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Neighbor_alltoallw_c` (8.6.2 Neighborhood Alltoall).
@@ -347,7 +365,9 @@ unsafe extern "C" fn PMPI_Neighbor_alltoallw_c(
             )
         }
     };
-    raise::finish_on_comm("MPI_Neighbor_alltoallw_c", comm, call())
+    let code = raise::finish_on_comm("MPI_Neighbor_alltoallw_c", comm, call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Ineighbor_allgather` (8.7.1 Nonblocking Neighborhood Gather).

@@ -614,7 +614,9 @@ unsafe extern "C" fn PMPI_Request_free(request: *mut MPI_Request) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::request_free(request) }
     };
-    raise::finish("MPI_Request_free", call())
+    let code = raise::finish("MPI_Request_free", call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Test` (3.7.3 Communication Completion).
@@ -631,7 +633,9 @@ unsafe extern "C" fn PMPI_Test(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::test(request, flag, status) }
     };
-    raise::finish("MPI_Test", call())
+    let code = raise::finish("MPI_Test", call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Wait` (3.7.3 Communication Completion).
@@ -645,7 +649,9 @@ unsafe extern "C" fn PMPI_Wait(request: *mut MPI_Request, status: *mut MPI_Statu
             // SAFETY: the program keeps the contract of the procedure.
             unsafe { imp::wait(request, status) }
         };
-        raise::finish("MPI_Wait", call())
+        let code = raise::finish("MPI_Wait", call());
+        gate::push_out();
+        code
     }
     #[inline(never)]
     unsafe extern "C" fn with_threads(request: *mut MPI_Request, status: *mut MPI_Status) -> c_int {
@@ -662,6 +668,7 @@ unsafe extern "C" fn PMPI_Wait(request: *mut MPI_Request, status: *mut MPI_Statu
         // SAFETY: the program keeps the contract of the procedure.
         let answer = unsafe { imp::at_once::wait(request, status) };
         if let Some(code) = answer {
+            gate::push_out();
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.
@@ -691,7 +698,9 @@ unsafe extern "C" fn PMPI_Testall(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::testall(count, array_of_requests, flag, array_of_statuses) }
     };
-    raise::finish("MPI_Testall", call())
+    let code = raise::finish("MPI_Testall", call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Testany` (3.7.5 Multiple Completions).
@@ -712,7 +721,9 @@ unsafe extern "C" fn PMPI_Testany(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::testany(count, array_of_requests, index, flag, status) }
     };
-    raise::finish("MPI_Testany", call())
+    let code = raise::finish("MPI_Testany", call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Testsome` (3.7.5 Multiple Completions).
@@ -733,7 +744,9 @@ unsafe extern "C" fn PMPI_Testsome(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::testsome(incount, array_of_requests, outcount, array_of_indices, array_of_statuses) }
     };
-    raise::finish("MPI_Testsome", call())
+    let code = raise::finish("MPI_Testsome", call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Waitall` (3.7.5 Multiple Completions).
@@ -750,7 +763,9 @@ unsafe extern "C" fn PMPI_Waitall(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::waitall(count, array_of_requests, array_of_statuses) }
     };
-    raise::finish("MPI_Waitall", call())
+    let code = raise::finish("MPI_Waitall", call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Waitany` (3.7.5 Multiple Completions).
@@ -769,7 +784,9 @@ unsafe extern "C" fn PMPI_Waitany(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::waitany(count, array_of_requests, index, status) }
     };
-    raise::finish("MPI_Waitany", call())
+    let code = raise::finish("MPI_Waitany", call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Waitsome` (3.7.5 Multiple Completions).
@@ -790,7 +807,9 @@ unsafe extern "C" fn PMPI_Waitsome(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::waitsome(incount, array_of_requests, outcount, array_of_indices, array_of_statuses) }
     };
-    raise::finish("MPI_Waitsome", call())
+    let code = raise::finish("MPI_Waitsome", call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Request_get_status` (3.7.6 Non-Destructive Test of status).
@@ -806,7 +825,9 @@ unsafe extern "C" fn PMPI_Request_get_status(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::request_get_status(request, flag, status) }
     };
-    raise::finish("MPI_Request_get_status", call())
+    let code = raise::finish("MPI_Request_get_status", call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Request_get_status_all` (3.7.6 Non-Destructive Test of status).
@@ -825,7 +846,9 @@ unsafe extern "C" fn PMPI_Request_get_status_all(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::request_get_status_all(count, array_of_requests, flag, array_of_statuses) }
     };
-    raise::finish("MPI_Request_get_status_all", call())
+    let code = raise::finish("MPI_Request_get_status_all", call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Request_get_status_any` (3.7.6 Non-Destructive Test of status).
@@ -846,7 +869,9 @@ unsafe extern "C" fn PMPI_Request_get_status_any(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::request_get_status_any(count, array_of_requests, index, flag, status) }
     };
-    raise::finish("MPI_Request_get_status_any", call())
+    let code = raise::finish("MPI_Request_get_status_any", call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Request_get_status_some` (3.7.6 Non-Destructive Test of status).
@@ -875,7 +900,9 @@ unsafe extern "C" fn PMPI_Request_get_status_some(
             )
         }
     };
-    raise::finish("MPI_Request_get_status_some", call())
+    let code = raise::finish("MPI_Request_get_status_some", call());
+    gate::push_out();
+    code
 }
 
 symbols! {

@@ -140,7 +140,9 @@ unsafe extern "C" fn PMPI_Parrived(request: MPI_Request, partition: c_int, flag:
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::parrived(request, partition, flag) }
     };
-    raise::finish("MPI_Parrived", call())
+    let code = raise::finish("MPI_Parrived", call());
+    gate::push_out();
+    code
 }
 
 symbols! {

@@ -28,11 +28,13 @@ unsafe extern "C" fn PMPI_Send(
             // SAFETY: the program keeps the contract of the procedure.
             unsafe { imp::send(buf, i64::from(count), datatype, dest, tag, comm) }
         };
-        raise::finish_on_comm(
+        let code = raise::finish_on_comm(
             "MPI_Send",
             comm,
             call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
-        )
+        );
+        gate::push_out();
+        code
     }
     #[inline(never)]
     unsafe extern "C" fn with_threads(
@@ -63,6 +65,7 @@ unsafe extern "C" fn PMPI_Send(
         // SAFETY: the program keeps the contract of the procedure.
         let answer = unsafe { imp::at_once::send(buf, i64::from(count), datatype, dest, tag, comm) };
         if let Some(code) = answer {
+            gate::push_out();
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.
@@ -101,11 +104,13 @@ unsafe extern "C" fn PMPI_Send_c(
             // SAFETY: the program keeps the contract of the procedure.
             unsafe { imp::send(buf, count, datatype, dest, tag, comm) }
         };
-        raise::finish_on_comm(
+        let code = raise::finish_on_comm(
             "MPI_Send_c",
             comm,
             call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
-        )
+        );
+        gate::push_out();
+        code
     }
     #[inline(never)]
     unsafe extern "C" fn with_threads(
@@ -136,6 +141,7 @@ unsafe extern "C" fn PMPI_Send_c(
         // SAFETY: the program keeps the contract of the procedure.
         let answer = unsafe { imp::at_once::send(buf, count, datatype, dest, tag, comm) };
         if let Some(code) = answer {
+            gate::push_out();
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.
@@ -176,11 +182,13 @@ unsafe extern "C" fn PMPI_Recv(
             // SAFETY: the program keeps the contract of the procedure.
             unsafe { imp::recv(buf, i64::from(count), datatype, source, tag, comm, status) }
         };
-        raise::finish_on_comm(
+        let code = raise::finish_on_comm(
             "MPI_Recv",
             comm,
             call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
-        )
+        );
+        gate::push_out();
+        code
     }
     #[inline(never)]
     unsafe extern "C" fn with_threads(
@@ -215,6 +223,7 @@ unsafe extern "C" fn PMPI_Recv(
         let answer =
             unsafe { imp::at_once::recv(buf, i64::from(count), datatype, source, tag, comm, status) };
         if let Some(code) = answer {
+            gate::push_out();
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.
@@ -252,11 +261,13 @@ unsafe extern "C" fn PMPI_Recv_c(
             // SAFETY: the program keeps the contract of the procedure.
             unsafe { imp::recv(buf, count, datatype, source, tag, comm, status) }
         };
-        raise::finish_on_comm(
+        let code = raise::finish_on_comm(
             "MPI_Recv_c",
             comm,
             call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
-        )
+        );
+        gate::push_out();
+        code
     }
     #[inline(never)]
     unsafe extern "C" fn with_threads(
@@ -289,6 +300,7 @@ unsafe extern "C" fn PMPI_Recv_c(
         // SAFETY: the program keeps the contract of the procedure.
         let answer = unsafe { imp::at_once::recv(buf, count, datatype, source, tag, comm, status) };
         if let Some(code) = answer {
+            gate::push_out();
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.
@@ -312,10 +324,12 @@ unsafe extern "C" fn PMPI_Get_count(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::get_count(status, datatype, CountOut::I32(count)) }
     };
-    raise::finish(
+    let code = raise::finish(
         "MPI_Get_count",
         call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
-    )
+    );
+    gate::push_out();
+    code
 }
 
 /// `MPI_Get_count_c` (3.2.5 Return Status).
@@ -331,10 +345,12 @@ unsafe extern "C" fn PMPI_Get_count_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::get_count(status, datatype, CountOut::I64(count)) }
     };
-    raise::finish(
+    let code = raise::finish(
         "MPI_Get_count_c",
         call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
-    )
+    );
+    gate::push_out();
+    code
 }
 
 /// `MPI_Status_get_error` (3.2.5 Return Status).
@@ -346,7 +362,9 @@ unsafe extern "C" fn PMPI_Status_get_error(status: *const MPI_Status, error: *mu
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::status_get_error(status, error) }
     };
-    raise::finish("MPI_Status_get_error", call())
+    let code = raise::finish("MPI_Status_get_error", call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Status_get_source` (3.2.5 Return Status).
@@ -358,7 +376,9 @@ unsafe extern "C" fn PMPI_Status_get_source(status: *const MPI_Status, source: *
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::status_get_source(status, source) }
     };
-    raise::finish("MPI_Status_get_source", call())
+    let code = raise::finish("MPI_Status_get_source", call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Status_get_tag` (3.2.5 Return Status).
@@ -370,7 +390,9 @@ unsafe extern "C" fn PMPI_Status_get_tag(status: *const MPI_Status, tag: *mut c_
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::status_get_tag(status, tag) }
     };
-    raise::finish("MPI_Status_get_tag", call())
+    let code = raise::finish("MPI_Status_get_tag", call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Sendrecv` (3.2.7 Blocking Send-Receive).
@@ -411,11 +433,13 @@ unsafe extern "C" fn PMPI_Sendrecv(
             )
         }
     };
-    raise::finish_on_comm(
+    let code = raise::finish_on_comm(
         "MPI_Sendrecv",
         comm,
         call().map_err(|raised| raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[])),
-    )
+    );
+    gate::push_out();
+    code
 }
 
 /// `MPI_Sendrecv_c` (3.2.7 Blocking Send-Receive).
@@ -446,11 +470,13 @@ unsafe extern "C" fn PMPI_Sendrecv_c(
             )
         }
     };
-    raise::finish_on_comm(
+    let code = raise::finish_on_comm(
         "MPI_Sendrecv_c",
         comm,
         call().map_err(|raised| raised.of_argument(&[("sendtype", sendtype), ("recvtype", recvtype)], &[])),
-    )
+    );
+    gate::push_out();
+    code
 }
 
 /// `MPI_Sendrecv_replace` (3.2.7 Blocking Send-Receive).
@@ -484,11 +510,13 @@ unsafe extern "C" fn PMPI_Sendrecv_replace(
             )
         }
     };
-    raise::finish_on_comm(
+    let code = raise::finish_on_comm(
         "MPI_Sendrecv_replace",
         comm,
         call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
-    )
+    );
+    gate::push_out();
+    code
 }
 
 /// `MPI_Sendrecv_replace_c` (3.2.7 Blocking Send-Receive).
@@ -510,11 +538,13 @@ unsafe extern "C" fn PMPI_Sendrecv_replace_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::sendrecv_replace(buf, count, datatype, dest, sendtag, source, recvtag, comm, status) }
     };
-    raise::finish_on_comm(
+    let code = raise::finish_on_comm(
         "MPI_Sendrecv_replace_c",
         comm,
         call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
-    )
+    );
+    gate::push_out();
+    code
 }
 
 /// `MPI_Bsend` (3.4 Communication Modes).
@@ -533,11 +563,13 @@ unsafe extern "C" fn PMPI_Bsend(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::bsend(buf, i64::from(count), datatype, dest, tag, comm) }
     };
-    raise::finish_on_comm(
+    let code = raise::finish_on_comm(
         "MPI_Bsend",
         comm,
         call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
-    )
+    );
+    gate::push_out();
+    code
 }
 
 /// `MPI_Bsend_c` (3.4 Communication Modes).
@@ -556,11 +588,13 @@ unsafe extern "C" fn PMPI_Bsend_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::bsend(buf, count, datatype, dest, tag, comm) }
     };
-    raise::finish_on_comm(
+    let code = raise::finish_on_comm(
         "MPI_Bsend_c",
         comm,
         call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
-    )
+    );
+    gate::push_out();
+    code
 }
 
 /// `MPI_Rsend` (3.4 Communication Modes).
@@ -579,11 +613,13 @@ unsafe extern "C" fn PMPI_Rsend(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::rsend(buf, i64::from(count), datatype, dest, tag, comm) }
     };
-    raise::finish_on_comm(
+    let code = raise::finish_on_comm(
         "MPI_Rsend",
         comm,
         call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
-    )
+    );
+    gate::push_out();
+    code
 }
 
 /// `MPI_Rsend_c` (3.4 Communication Modes).
@@ -602,11 +638,13 @@ unsafe extern "C" fn PMPI_Rsend_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::rsend(buf, count, datatype, dest, tag, comm) }
     };
-    raise::finish_on_comm(
+    let code = raise::finish_on_comm(
         "MPI_Rsend_c",
         comm,
         call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
-    )
+    );
+    gate::push_out();
+    code
 }
 
 /// `MPI_Ssend` (3.4 Communication Modes).
@@ -625,11 +663,13 @@ unsafe extern "C" fn PMPI_Ssend(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::ssend(buf, i64::from(count), datatype, dest, tag, comm) }
     };
-    raise::finish_on_comm(
+    let code = raise::finish_on_comm(
         "MPI_Ssend",
         comm,
         call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
-    )
+    );
+    gate::push_out();
+    code
 }
 
 /// `MPI_Ssend_c` (3.4 Communication Modes).
@@ -648,11 +688,13 @@ unsafe extern "C" fn PMPI_Ssend_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::ssend(buf, count, datatype, dest, tag, comm) }
     };
-    raise::finish_on_comm(
+    let code = raise::finish_on_comm(
         "MPI_Ssend_c",
         comm,
         call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
-    )
+    );
+    gate::push_out();
+    code
 }
 
 /// `MPI_Iprobe` (3.8.1 Probe).
@@ -678,7 +720,9 @@ unsafe extern "C" fn PMPI_Iprobe(
             // SAFETY: the program keeps the contract of the procedure.
             unsafe { imp::iprobe(source, tag, comm, flag, status) }
         };
-        raise::finish_on_comm("MPI_Iprobe", comm, call())
+        let code = raise::finish_on_comm("MPI_Iprobe", comm, call());
+        gate::push_out();
+        code
     }
     #[inline(never)]
     unsafe extern "C" fn with_threads(
@@ -707,6 +751,7 @@ unsafe extern "C" fn PMPI_Iprobe(
         // SAFETY: the program keeps the contract of the procedure.
         let answer = unsafe { imp::at_once::iprobe(source, tag, comm, flag, status) };
         if let Some(code) = answer {
+            gate::push_out();
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.
@@ -728,7 +773,9 @@ unsafe extern "C" fn PMPI_Probe(source: c_int, tag: c_int, comm: MPI_Comm, statu
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::probe(source, tag, comm, status) }
     };
-    raise::finish_on_comm("MPI_Probe", comm, call())
+    let code = raise::finish_on_comm("MPI_Probe", comm, call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Improbe` (3.8.2 Matching Probe).
@@ -748,7 +795,9 @@ unsafe extern "C" fn PMPI_Improbe(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::improbe(source, tag, comm, flag, message, status) }
     };
-    raise::finish_on_comm("MPI_Improbe", comm, call())
+    let code = raise::finish_on_comm("MPI_Improbe", comm, call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Mprobe` (3.8.2 Matching Probe).
@@ -766,7 +815,9 @@ unsafe extern "C" fn PMPI_Mprobe(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::mprobe(source, tag, comm, message, status) }
     };
-    raise::finish_on_comm("MPI_Mprobe", comm, call())
+    let code = raise::finish_on_comm("MPI_Mprobe", comm, call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Imrecv` (3.8.3 Matched Receives).
@@ -825,7 +876,12 @@ unsafe extern "C" fn PMPI_Mrecv(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::mrecv(buf, i64::from(count), datatype, message, status) }
     };
-    raise::finish("MPI_Mrecv", call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])))
+    let code = raise::finish(
+        "MPI_Mrecv",
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    );
+    gate::push_out();
+    code
 }
 
 /// `MPI_Mrecv_c` (3.8.3 Matched Receives).
@@ -844,7 +900,12 @@ unsafe extern "C" fn PMPI_Mrecv_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::mrecv(buf, count, datatype, message, status) }
     };
-    raise::finish("MPI_Mrecv_c", call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])))
+    let code = raise::finish(
+        "MPI_Mrecv_c",
+        call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
+    );
+    gate::push_out();
+    code
 }
 
 /// `MPI_Cancel` (3.8.4 Cancel).
@@ -856,7 +917,9 @@ unsafe extern "C" fn PMPI_Cancel(request: *mut MPI_Request) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::cancel(request) }
     };
-    raise::finish("MPI_Cancel", call())
+    let code = raise::finish("MPI_Cancel", call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Test_cancelled` (3.8.4 Cancel).
@@ -868,7 +931,9 @@ unsafe extern "C" fn PMPI_Test_cancelled(status: *const MPI_Status, flag: *mut c
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::test_cancelled(status, flag) }
     };
-    raise::finish("MPI_Test_cancelled", call())
+    let code = raise::finish("MPI_Test_cancelled", call());
+    gate::push_out();
+    code
 }
 
 symbols! {

@@ -29,13 +29,15 @@ unsafe extern "C" fn PMPI_Reduce(
             // SAFETY: the program keeps the contract of the procedure.
             unsafe { imp::reduce(sendbuf, recvbuf, i64::from(count), datatype, op, root, comm) }
         };
-        raise::finish_on_comm(
+        let code = raise::finish_on_comm(
             "MPI_Reduce",
             comm,
             call().map_err(|raised| {
                 raised.of_argument(&[("datatype", datatype)], &[("count", i64::from(count))])
             }),
-        )
+        );
+        gate::push_out();
+        code
     }
     #[inline(never)]
     unsafe extern "C" fn with_threads(
@@ -126,11 +128,13 @@ unsafe extern "C" fn PMPI_Reduce_c(
             // SAFETY: the program keeps the contract of the procedure.
             unsafe { imp::reduce(sendbuf, recvbuf, count, datatype, op, root, comm) }
         };
-        raise::finish_on_comm(
+        let code = raise::finish_on_comm(
             "MPI_Reduce_c",
             comm,
             call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[("count", count)])),
-        )
+        );
+        gate::push_out();
+        code
     }
     #[inline(never)]
     unsafe extern "C" fn with_threads(
@@ -208,12 +212,14 @@ unsafe extern "C" fn PMPI_Type_get_value_index(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::type_get_value_index(value_type, index_type, pair_type) }
     };
-    raise::finish(
+    let code = raise::finish(
         "MPI_Type_get_value_index",
         call().map_err(|raised| {
             raised.of_argument(&[("value_type", value_type), ("index_type", index_type)], &[])
         }),
-    )
+    );
+    gate::push_out();
+    code
 }
 
 /// `MPI_Op_create` (6.9.5 User-Defined Reduction Operations).
@@ -229,7 +235,9 @@ unsafe extern "C" fn PMPI_Op_create(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::op_create(UserFunction::Int(user_fn), commute, op) }
     };
-    raise::finish("MPI_Op_create", call())
+    let code = raise::finish("MPI_Op_create", call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Op_create_c` (6.9.5 User-Defined Reduction Operations).
@@ -245,7 +253,9 @@ unsafe extern "C" fn PMPI_Op_create_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::op_create(UserFunction::Large(user_fn), commute, op) }
     };
-    raise::finish("MPI_Op_create_c", call())
+    let code = raise::finish("MPI_Op_create_c", call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Op_free` (6.9.5 User-Defined Reduction Operations).
@@ -257,7 +267,9 @@ unsafe extern "C" fn PMPI_Op_free(op: *mut MPI_Op) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::op_free(op) }
     };
-    raise::finish("MPI_Op_free", call())
+    let code = raise::finish("MPI_Op_free", call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Allreduce` (6.9.6 All-Reduce).
@@ -285,11 +297,13 @@ unsafe extern "C" fn PMPI_Allreduce(
             // SAFETY: the program keeps the contract of the procedure.
             unsafe { imp::allreduce(sendbuf, recvbuf, i64::from(count), datatype, op, comm) }
         };
-        raise::finish_on_comm(
+        let code = raise::finish_on_comm(
             "MPI_Allreduce",
             comm,
             call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
-        )
+        );
+        gate::push_out();
+        code
     }
     #[inline(never)]
     unsafe extern "C" fn with_threads(
@@ -378,11 +392,13 @@ unsafe extern "C" fn PMPI_Allreduce_c(
             // SAFETY: the program keeps the contract of the procedure.
             unsafe { imp::allreduce(sendbuf, recvbuf, count, datatype, op, comm) }
         };
-        raise::finish_on_comm(
+        let code = raise::finish_on_comm(
             "MPI_Allreduce_c",
             comm,
             call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
-        )
+        );
+        gate::push_out();
+        code
     }
     #[inline(never)]
     unsafe extern "C" fn with_threads(
@@ -455,7 +471,9 @@ unsafe extern "C" fn PMPI_Op_commutative(op: MPI_Op, commute: *mut c_int) -> c_i
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::op_commutative(op, commute) }
     };
-    raise::finish("MPI_Op_commutative", call())
+    let code = raise::finish("MPI_Op_commutative", call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Reduce_local` (6.9.7 MPI Process-Local Reduction).
@@ -473,10 +491,12 @@ unsafe extern "C" fn PMPI_Reduce_local(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::reduce_local(inbuf, inoutbuf, i64::from(count), datatype, op) }
     };
-    raise::finish(
+    let code = raise::finish(
         "MPI_Reduce_local",
         call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
-    )
+    );
+    gate::push_out();
+    code
 }
 
 /// `MPI_Reduce_local_c` (6.9.7 MPI Process-Local Reduction).
@@ -494,10 +514,12 @@ unsafe extern "C" fn PMPI_Reduce_local_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::reduce_local(inbuf, inoutbuf, count, datatype, op) }
     };
-    raise::finish(
+    let code = raise::finish(
         "MPI_Reduce_local_c",
         call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
-    )
+    );
+    gate::push_out();
+    code
 }
 
 /// `MPI_Reduce_scatter_block` (6.10.1 MPI_REDUCE_SCATTER_BLOCK).
@@ -525,11 +547,13 @@ unsafe extern "C" fn PMPI_Reduce_scatter_block(
             // SAFETY: the program keeps the contract of the procedure.
             unsafe { imp::reduce_scatter_block(sendbuf, recvbuf, i64::from(recvcount), datatype, op, comm) }
         };
-        raise::finish_on_comm(
+        let code = raise::finish_on_comm(
             "MPI_Reduce_scatter_block",
             comm,
             call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
-        )
+        );
+        gate::push_out();
+        code
     }
     #[inline(never)]
     unsafe extern "C" fn with_threads(
@@ -618,11 +642,13 @@ unsafe extern "C" fn PMPI_Reduce_scatter_block_c(
             // SAFETY: the program keeps the contract of the procedure.
             unsafe { imp::reduce_scatter_block(sendbuf, recvbuf, recvcount, datatype, op, comm) }
         };
-        raise::finish_on_comm(
+        let code = raise::finish_on_comm(
             "MPI_Reduce_scatter_block_c",
             comm,
             call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
-        )
+        );
+        gate::push_out();
+        code
     }
     #[inline(never)]
     unsafe extern "C" fn with_threads(
@@ -710,11 +736,13 @@ unsafe extern "C" fn PMPI_Reduce_scatter(
             // SAFETY: the program keeps the contract of the procedure.
             unsafe { imp::reduce_scatter(sendbuf, recvbuf, IntArray::I32(recvcounts), datatype, op, comm) }
         };
-        raise::finish_on_comm(
+        let code = raise::finish_on_comm(
             "MPI_Reduce_scatter",
             comm,
             call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
-        )
+        );
+        gate::push_out();
+        code
     }
     #[inline(never)]
     unsafe extern "C" fn with_threads(
@@ -802,11 +830,13 @@ unsafe extern "C" fn PMPI_Reduce_scatter_c(
             // SAFETY: the program keeps the contract of the procedure.
             unsafe { imp::reduce_scatter(sendbuf, recvbuf, IntArray::I64(recvcounts), datatype, op, comm) }
         };
-        raise::finish_on_comm(
+        let code = raise::finish_on_comm(
             "MPI_Reduce_scatter_c",
             comm,
             call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
-        )
+        );
+        gate::push_out();
+        code
     }
     #[inline(never)]
     unsafe extern "C" fn with_threads(
@@ -886,11 +916,13 @@ unsafe extern "C" fn PMPI_Scan(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::scan(sendbuf, recvbuf, i64::from(count), datatype, op, comm) }
     };
-    raise::finish_on_comm(
+    let code = raise::finish_on_comm(
         "MPI_Scan",
         comm,
         call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
-    )
+    );
+    gate::push_out();
+    code
 }
 
 /// `MPI_Scan_c` (6.11.1 Inclusive Scan).
@@ -909,11 +941,13 @@ unsafe extern "C" fn PMPI_Scan_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::scan(sendbuf, recvbuf, count, datatype, op, comm) }
     };
-    raise::finish_on_comm(
+    let code = raise::finish_on_comm(
         "MPI_Scan_c",
         comm,
         call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
-    )
+    );
+    gate::push_out();
+    code
 }
 
 /// `MPI_Exscan` (6.11.2 Exclusive Scan).
@@ -932,11 +966,13 @@ unsafe extern "C" fn PMPI_Exscan(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::exscan(sendbuf, recvbuf, i64::from(count), datatype, op, comm) }
     };
-    raise::finish_on_comm(
+    let code = raise::finish_on_comm(
         "MPI_Exscan",
         comm,
         call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
-    )
+    );
+    gate::push_out();
+    code
 }
 
 /// `MPI_Exscan_c` (6.11.2 Exclusive Scan).
@@ -955,11 +991,13 @@ unsafe extern "C" fn PMPI_Exscan_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::exscan(sendbuf, recvbuf, count, datatype, op, comm) }
     };
-    raise::finish_on_comm(
+    let code = raise::finish_on_comm(
         "MPI_Exscan_c",
         comm,
         call().map_err(|raised| raised.of_argument(&[("datatype", datatype)], &[])),
-    )
+    );
+    gate::push_out();
+    code
 }
 
 symbols! {

@@ -20,7 +20,9 @@ unsafe extern "C" fn PMPI_Win_create(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::win_create(base, size, i64::from(disp_unit), info, comm, win) }
     };
-    raise::finish_on_comm("MPI_Win_create", comm, call())
+    let code = raise::finish_on_comm("MPI_Win_create", comm, call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Win_create_c` (12.2.1 Window Creation).
@@ -40,7 +42,9 @@ unsafe extern "C" fn PMPI_Win_create_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::win_create(base, size, disp_unit, info, comm, win) }
     };
-    raise::finish_on_comm("MPI_Win_create_c", comm, call())
+    let code = raise::finish_on_comm("MPI_Win_create_c", comm, call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Win_allocate` (12.2.2 Window That Allocates Memory).
@@ -61,7 +65,9 @@ unsafe extern "C" fn PMPI_Win_allocate(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::win_allocate(size, i64::from(disp_unit), info, comm, baseptr, win) }
     };
-    raise::finish_on_comm("MPI_Win_allocate", comm, call())
+    let code = raise::finish_on_comm("MPI_Win_allocate", comm, call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Win_allocate_c` (12.2.2 Window That Allocates Memory).
@@ -82,7 +88,9 @@ unsafe extern "C" fn PMPI_Win_allocate_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::win_allocate(size, disp_unit, info, comm, baseptr, win) }
     };
-    raise::finish_on_comm("MPI_Win_allocate_c", comm, call())
+    let code = raise::finish_on_comm("MPI_Win_allocate_c", comm, call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Win_allocate_shared` (12.2.3 Window That Allocates Shared Memory).
@@ -103,7 +111,9 @@ unsafe extern "C" fn PMPI_Win_allocate_shared(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::win_allocate_shared(size, i64::from(disp_unit), info, comm, baseptr, win) }
     };
-    raise::finish_on_comm("MPI_Win_allocate_shared", comm, call())
+    let code = raise::finish_on_comm("MPI_Win_allocate_shared", comm, call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Win_allocate_shared_c` (12.2.3 Window That Allocates Shared Memory).
@@ -124,7 +134,9 @@ unsafe extern "C" fn PMPI_Win_allocate_shared_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::win_allocate_shared(size, disp_unit, info, comm, baseptr, win) }
     };
-    raise::finish_on_comm("MPI_Win_allocate_shared_c", comm, call())
+    let code = raise::finish_on_comm("MPI_Win_allocate_shared_c", comm, call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Win_shared_query` (12.2.3 Window That Allocates Shared Memory).
@@ -144,7 +156,9 @@ unsafe extern "C" fn PMPI_Win_shared_query(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::win_shared_query(win, rank, size, CountOut::I32(disp_unit), baseptr) }
     };
-    raise::finish_on_win("MPI_Win_shared_query", win, call())
+    let code = raise::finish_on_win("MPI_Win_shared_query", win, call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Win_shared_query_c` (12.2.3 Window That Allocates Shared Memory).
@@ -164,7 +178,9 @@ unsafe extern "C" fn PMPI_Win_shared_query_c(
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::win_shared_query(win, rank, size, CountOut::I64(disp_unit), baseptr) }
     };
-    raise::finish_on_win("MPI_Win_shared_query_c", win, call())
+    let code = raise::finish_on_win("MPI_Win_shared_query_c", win, call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Win_attach` (12.2.4 Window of Dynamically Attached Memory).
@@ -176,7 +192,9 @@ unsafe extern "C" fn PMPI_Win_attach(win: MPI_Win, base: *mut c_void, size: MPI_
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::win_attach(win, base, size) }
     };
-    raise::finish_on_win("MPI_Win_attach", win, call())
+    let code = raise::finish_on_win("MPI_Win_attach", win, call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Win_create_dynamic` (12.2.4 Window of Dynamically Attached Memory).
@@ -188,7 +206,9 @@ unsafe extern "C" fn PMPI_Win_create_dynamic(info: MPI_Info, comm: MPI_Comm, win
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::win_create_dynamic(info, comm, win) }
     };
-    raise::finish_on_comm("MPI_Win_create_dynamic", comm, call())
+    let code = raise::finish_on_comm("MPI_Win_create_dynamic", comm, call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Win_detach` (12.2.4 Window of Dynamically Attached Memory).
@@ -199,7 +219,9 @@ unsafe extern "C" fn PMPI_Win_detach(win: MPI_Win, base: *const c_void) -> c_int
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::win_detach(win, base) }
     };
-    raise::finish_on_win("MPI_Win_detach", win, call())
+    let code = raise::finish_on_win("MPI_Win_detach", win, call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Win_free` (12.2.5 Window Destruction).
@@ -211,7 +233,9 @@ unsafe extern "C" fn PMPI_Win_free(win: *mut MPI_Win) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::win_free(win) }
     };
-    raise::finish("MPI_Win_free", call())
+    let code = raise::finish("MPI_Win_free", call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Win_get_group` (12.2.6 Window Attributes).
@@ -223,7 +247,9 @@ unsafe extern "C" fn PMPI_Win_get_group(win: MPI_Win, group: *mut MPI_Group) -> 
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::win_get_group(win, group) }
     };
-    raise::finish_on_win("MPI_Win_get_group", win, call())
+    let code = raise::finish_on_win("MPI_Win_get_group", win, call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Win_get_info` (12.2.7 Window Info).
@@ -235,7 +261,9 @@ unsafe extern "C" fn PMPI_Win_get_info(win: MPI_Win, info_used: *mut MPI_Info) -
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::win_get_info(win, info_used) }
     };
-    raise::finish_on_win("MPI_Win_get_info", win, call())
+    let code = raise::finish_on_win("MPI_Win_get_info", win, call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Win_set_info` (12.2.7 Window Info).
@@ -246,7 +274,9 @@ unsafe extern "C" fn PMPI_Win_set_info(win: MPI_Win, info: MPI_Info) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::win_set_info(win, info) }
     };
-    raise::finish_on_win("MPI_Win_set_info", win, call())
+    let code = raise::finish_on_win("MPI_Win_set_info", win, call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Win_fence` (12.5.1 Fence).
@@ -257,7 +287,9 @@ unsafe extern "C" fn PMPI_Win_fence(assert: c_int, win: MPI_Win) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::win_fence(assert, win) }
     };
-    raise::finish_on_win("MPI_Win_fence", win, call())
+    let code = raise::finish_on_win("MPI_Win_fence", win, call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Win_complete` (12.5.2 General Active Target Synchronization).
@@ -268,7 +300,9 @@ unsafe extern "C" fn PMPI_Win_complete(win: MPI_Win) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::win_complete(win) }
     };
-    raise::finish_on_win("MPI_Win_complete", win, call())
+    let code = raise::finish_on_win("MPI_Win_complete", win, call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Win_post` (12.5.2 General Active Target Synchronization).
@@ -279,7 +313,9 @@ unsafe extern "C" fn PMPI_Win_post(group: MPI_Group, assert: c_int, win: MPI_Win
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::win_post(group, assert, win) }
     };
-    raise::finish_on_win("MPI_Win_post", win, call())
+    let code = raise::finish_on_win("MPI_Win_post", win, call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Win_start` (12.5.2 General Active Target Synchronization).
@@ -290,7 +326,9 @@ unsafe extern "C" fn PMPI_Win_start(group: MPI_Group, assert: c_int, win: MPI_Wi
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::win_start(group, assert, win) }
     };
-    raise::finish_on_win("MPI_Win_start", win, call())
+    let code = raise::finish_on_win("MPI_Win_start", win, call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Win_test` (12.5.2 General Active Target Synchronization).
@@ -302,7 +340,9 @@ unsafe extern "C" fn PMPI_Win_test(win: MPI_Win, flag: *mut c_int) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::win_test(win, flag) }
     };
-    raise::finish_on_win("MPI_Win_test", win, call())
+    let code = raise::finish_on_win("MPI_Win_test", win, call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Win_wait` (12.5.2 General Active Target Synchronization).
@@ -313,7 +353,9 @@ unsafe extern "C" fn PMPI_Win_wait(win: MPI_Win) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::win_wait(win) }
     };
-    raise::finish_on_win("MPI_Win_wait", win, call())
+    let code = raise::finish_on_win("MPI_Win_wait", win, call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Win_lock` (12.5.3 Lock).
@@ -324,7 +366,9 @@ unsafe extern "C" fn PMPI_Win_lock(lock_type: c_int, rank: c_int, assert: c_int,
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::win_lock(lock_type, rank, assert, win) }
     };
-    raise::finish_on_win("MPI_Win_lock", win, call())
+    let code = raise::finish_on_win("MPI_Win_lock", win, call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Win_lock_all` (12.5.3 Lock).
@@ -335,7 +379,9 @@ unsafe extern "C" fn PMPI_Win_lock_all(assert: c_int, win: MPI_Win) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::win_lock_all(assert, win) }
     };
-    raise::finish_on_win("MPI_Win_lock_all", win, call())
+    let code = raise::finish_on_win("MPI_Win_lock_all", win, call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Win_unlock` (12.5.3 Lock).
@@ -346,7 +392,9 @@ unsafe extern "C" fn PMPI_Win_unlock(rank: c_int, win: MPI_Win) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::win_unlock(rank, win) }
     };
-    raise::finish_on_win("MPI_Win_unlock", win, call())
+    let code = raise::finish_on_win("MPI_Win_unlock", win, call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Win_unlock_all` (12.5.3 Lock).
@@ -357,7 +405,9 @@ unsafe extern "C" fn PMPI_Win_unlock_all(win: MPI_Win) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::win_unlock_all(win) }
     };
-    raise::finish_on_win("MPI_Win_unlock_all", win, call())
+    let code = raise::finish_on_win("MPI_Win_unlock_all", win, call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Win_flush` (12.5.4 Flush and Sync).
@@ -368,7 +418,9 @@ unsafe extern "C" fn PMPI_Win_flush(rank: c_int, win: MPI_Win) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::win_flush(rank, win) }
     };
-    raise::finish_on_win("MPI_Win_flush", win, call())
+    let code = raise::finish_on_win("MPI_Win_flush", win, call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Win_flush_all` (12.5.4 Flush and Sync).
@@ -379,7 +431,9 @@ unsafe extern "C" fn PMPI_Win_flush_all(win: MPI_Win) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::win_flush_all(win) }
     };
-    raise::finish_on_win("MPI_Win_flush_all", win, call())
+    let code = raise::finish_on_win("MPI_Win_flush_all", win, call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Win_flush_local` (12.5.4 Flush and Sync).
@@ -390,7 +444,9 @@ unsafe extern "C" fn PMPI_Win_flush_local(rank: c_int, win: MPI_Win) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::win_flush_local(rank, win) }
     };
-    raise::finish_on_win("MPI_Win_flush_local", win, call())
+    let code = raise::finish_on_win("MPI_Win_flush_local", win, call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Win_flush_local_all` (12.5.4 Flush and Sync).
@@ -401,7 +457,9 @@ unsafe extern "C" fn PMPI_Win_flush_local_all(win: MPI_Win) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::win_flush_local_all(win) }
     };
-    raise::finish_on_win("MPI_Win_flush_local_all", win, call())
+    let code = raise::finish_on_win("MPI_Win_flush_local_all", win, call());
+    gate::push_out();
+    code
 }
 
 /// `MPI_Win_sync` (12.5.4 Flush and Sync).
@@ -412,7 +470,9 @@ unsafe extern "C" fn PMPI_Win_sync(win: MPI_Win) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { imp::win_sync(win) }
     };
-    raise::finish_on_win("MPI_Win_sync", win, call())
+    let code = raise::finish_on_win("MPI_Win_sync", win, call());
+    gate::push_out();
+    code
 }
 
 symbols! {

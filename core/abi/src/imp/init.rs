@@ -91,6 +91,7 @@ fn start_world(level: c_int) -> Result<c_int, Raised> {
     let environment = weft::environment::information(&requests, &[]);
     gate::always(|always| always.environment = Some(environment));
     gate::change_phase(gate::WORLD | gate::INITIALIZED, 0);
+    gate::keep_company();
     opening.done();
     crate::departure::watch();
     gate::agent::opened();

@@ -73,6 +73,7 @@ fn open(info: MPI_Info, errhandler: MPI_Errhandler) -> Outcome<Handle> {
         process.sessions.open(Session { errhandler: errhandler.handle(), thread_level, memory_kinds })
     })?;
     gate::change_phase(gate::SESSION, 0);
+    gate::keep_company();
     opening.done();
     gate::agent::opened();
     Ok(handle)

@@ -223,7 +223,11 @@ pub(super) fn emit(model: &Model, procedure: &Procedure) -> Result<String> {
             },
         };
         let block = unsafe_block("", &call);
-        let _ = writeln!(text, "let call = || {{\n{checks}{block}\n}};\nraise::{finish}");
+        let _ = writeln!(text, "let call = || {{\n{checks}{block}\n}};");
+        let _ = match ends_work(procedure) {
+            true => writeln!(text, "let code = raise::{finish};\ngate::push_out();\ncode"),
+            false => writeln!(text, "raise::{finish}"),
+        };
     } else {
         let _ = writeln!(text, "{}", unsafe_block("", &call));
     }
@@ -232,10 +236,13 @@ pub(super) fn emit(model: &Model, procedure: &Procedure) -> Result<String> {
         let names = names.join(", ");
         // All have the same arguments, so nothing is saved and moved on the way to them: the entry point is a question and a jump.
         let mut way = |name: &str, form: &str, first: &str| {
+            // Locks and company exclude each other, and what goes by rounds is sent by no fabric.
+            let company = name == "alone" && form == "at_once" && ends_work(procedure);
+            let push_out = if company { "gate::push_out();\n" } else { "" };
             let short = format!("imp::{form}::{}({first}{})", imp_name(int.name()), arguments.join(", "));
             let _ = writeln!(
                 text,
-                "}}\n#[inline(never)]\nunsafe extern \"C\" fn {name}({}) -> {result} {{\n{};\nif let Some(code) = answer {{\nreturn code;\n}}\n{}",
+                "}}\n#[inline(never)]\nunsafe extern \"C\" fn {name}({}) -> {result} {{\n{};\nif let Some(code) = answer {{\n{push_out}return code;\n}}\n{}",
                 parameters.join(", "),
                 unsafe_block("let answer = ", &short),
                 unsafe_block("", &format!("in_full({names})")),
@@ -270,6 +277,35 @@ pub(super) fn emit(model: &Model, procedure: &Procedure) -> Result<String> {
     }
     text.push_str("}\n");
     Ok(text)
+}
+
+/// The calls that begin an operation on a window.
+const ONE_SIDED: [&str; 10] = [
+    "MPI_Put",
+    "MPI_Get",
+    "MPI_Accumulate",
+    "MPI_Get_accumulate",
+    "MPI_Fetch_and_op",
+    "MPI_Compare_and_swap",
+    "MPI_Rput",
+    "MPI_Rget",
+    "MPI_Raccumulate",
+    "MPI_Rget_accumulate",
+];
+
+/// Whether a program may compute for long after this call as if what it sent before had left: all calls that communicate but
+/// those that only begin something, after which another call must come. Others that wait do so through `gate::wait_for`.
+fn ends_work(procedure: &Procedure) -> bool {
+    let name = procedure.name();
+    let base = name.strip_suffix("_c").unwrap_or(name);
+    let communicates = ["3.", "4.", "6.", "12."].iter().any(|chapter| procedure.section.starts_with(chapter))
+        || base.starts_with("MPI_Neighbor_");
+    let begins = base.starts_with("MPI_I") && !matches!(base, "MPI_Iprobe" | "MPI_Improbe")
+        || base.starts_with("MPI_Start")
+        || base.ends_with("_init")
+        || base.starts_with("MPI_Pready")
+        || ONE_SIDED.contains(&base);
+    communicates && !begins && procedure.returns_code()
 }
 
 /// What makes an error about one of the datatypes or counts name the argument, for procedures with datatypes.

@@ -91,6 +91,17 @@ impl Transports {
 
     #[cold]
     #[inline(never)]
+    pub(super) fn push_out_elsewhere(&mut self) {
+        match self {
+            Transports::Alone(_) | Transports::Shm(_) => {}
+            Transports::Fabric(forced) => forced.fabric.push_out(),
+            Transports::Both(both) => both.push_out(),
+            Transports::Sim(port) => port.push_out(),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
     pub(super) fn lost_elsewhere(&mut self) -> Option<PeerId> {
         match self {
             Transports::Alone(_) => None,

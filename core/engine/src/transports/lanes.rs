@@ -24,6 +24,15 @@ impl Transports {
         }
     }
 
+    /// As [`crate::Engine::keep_company`].
+    pub(crate) fn keep_company(&mut self, keep: bool) -> bool {
+        match self {
+            Transports::Fabric(forced) => forced.fabric.keep_company(keep),
+            Transports::Both(both) => both.fabric_mut().keep_company(keep),
+            Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => false,
+        }
+    }
+
     /// Whether it is known how a process is reached: in lanes other than lane 0 it may have to be asked first, which this does.
     pub(crate) fn is_known(&self, peer: PeerId) -> bool {
         match self {

@@ -219,6 +219,7 @@ impl Engine {
     fn look_at_device(&mut self) {
         self.fabric.progress();
         self.progress_zero_copies();
+        self.fabric.push_out();
     }
 
     #[expect(clippy::too_many_arguments, reason = "one operation in all its parts")]

@@ -37,6 +37,8 @@ pub struct Callback {
 pub enum AtOnce {
     /// At every thread level; with threads the form for lanes.
     Always,
+    /// As [`AtOnce::Always`]; for one thread it calls nothing and saves nothing, so that it stands in the entry point.
+    Leaf,
     /// Below `MPI_THREAD_SERIALIZED`.
     Alone,
     /// At every thread level; the form is told how it reaches the process.
@@ -331,6 +333,7 @@ fn procedure(
         width: facts.get(base, "-", "width").is_some(),
         at_once: facts.get(base, "-", "at-once").map(|value| match value {
             "alone" => AtOnce::Alone,
+            "leaf" => AtOnce::Leaf,
             "rounds" => AtOnce::Rounds,
             _ => AtOnce::Always,
         }),

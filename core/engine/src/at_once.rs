@@ -53,7 +53,14 @@ impl Engine {
     /// As [`Engine::send_at_once`], of a message that fits one packet of the transport.
     #[inline(never)]
     pub fn send_packet_at_once(&mut self, to: Envelope, bytes: &[u8]) -> bool {
-        let Some(peer) = self.state.peers.find_mut(to.peer) else { return false };
+        let header = Header::new(Kind::Eager, to.context, to.source, to.tag);
+        self.send_run_at_once(to.peer, header, bytes)
+    }
+
+    /// Sends a packet with the charge of a message, if it fits one and may leave now. False: nothing was sent.
+    #[inline(always)]
+    pub(crate) fn send_run_at_once(&mut self, to: PeerId, header: Header, bytes: &[u8]) -> bool {
+        let Some(peer) = self.state.peers.find_mut(to) else { return false };
         let charge = match u32::try_from(bytes.len()) {
             Ok(length) if length <= peer.limits.single.min(peer.limits.packet) => charge(length),
             _ => return false,
@@ -61,9 +68,8 @@ impl Engine {
         if charge > peer.window.open() {
             return false;
         }
-        let header = Header::new(Kind::Eager, to.context, to.source, to.tag);
         let fill = |out: &mut [u8]| weft_datatype::buffer::copy(bytes, out);
-        let sent = self.fabric.send_copy(to.peer, header, bytes.len(), fill).is_ok();
+        let sent = self.fabric.send_copy(to, header, bytes.len(), fill).is_ok();
         if sent {
             peer.window.spend_open(charge);
         }

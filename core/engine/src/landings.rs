@@ -33,6 +33,8 @@ pub struct PartsOf {
 /// What [`Engine::await_part`] has seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
+    /// All parts of the epoch at once; [`Engine::landed`] does not tell of them.
+    Whole,
     /// A part, which has landed.
     Part,
     /// Nothing has come.
@@ -75,6 +77,18 @@ pub(crate) struct Landings {
 }
 
 impl Landing {
+    /// Takes all parts of the open epoch at once, of which none has come, when they lie in one run of the program's memory. False:
+    /// nothing was done.
+    #[inline(always)]
+    fn put_whole(&mut self, data: &[u8]) -> bool {
+        let (Some(buffer), length) = (&mut self.buffer, data.len()) else { return false };
+        let all = length as u64 == self.missing && length == buffer.len() && buffer.unpack_plain(data);
+        if all {
+            self.missing = 0;
+        }
+        all
+    }
+
     /// Puts a part of the open epoch where it belongs. False when it does not fit what is missing.
     #[inline]
     fn put(&mut self, offset: u64, data: &[u8]) -> bool {
@@ -174,13 +188,13 @@ impl Engine {
             let Some(peer) = self.state.peers.find_mut(landing.peer) else { return Next::Other };
             let (from, first) = (peer.id, FirstPart { id, landing, ledger: &mut peer.ledger });
             match self.fabric.receive(from, first) {
-                Some(true) => {
+                Some(Next::Other) => return Next::Other,
+                Some(landed) => {
                     if peer.ledger.is_due() {
                         self.give_credit(from);
                     }
-                    return Next::Part;
+                    return landed;
                 }
-                Some(false) => return Next::Other,
                 None => std::hint::spin_loop(),
             }
         }
@@ -232,6 +246,13 @@ impl Engine {
         }
     }
 
+    /// Sends all parts of a start in one packet, on the short way of a message; they lie in one run. False: they did not leave.
+    #[inline(never)]
+    pub fn send_part_run(&mut self, to: PartsOf, bytes: &[u8]) -> bool {
+        let header = Header::control(Kind::Part, to.landing.0, u64::from(to.epoch) << 32);
+        self.send_run_at_once(to.peer, header, bytes)
+    }
+
     /// Sends a part of at most [`Engine::largest_part`] bytes. False: it did not leave, and must go as a message.
     #[inline]
     pub fn send_part(&mut self, to: PartsOf, offset: u64, data: &SendBuf) -> bool {
@@ -260,19 +281,24 @@ struct FirstPart<'a> {
 }
 
 impl Handler for FirstPart<'_> {
-    type Outcome = bool;
+    type Outcome = Next;
 
     #[inline(always)]
-    fn handle(self, header: Header, payload: &[u8]) -> (bool, bool) {
+    fn handle(self, header: Header, payload: &[u8]) -> (bool, Next) {
         if header.kind() != Some(Kind::Part) || header.id() != self.id.0 {
-            return (false, false);
+            return (false, Next::Other);
         }
         let (epoch, offset) = epoch_and_offset(header);
-        let landed = self.landing.epoch == epoch && !payload.is_empty() && self.landing.put(offset, payload);
-        if landed {
-            self.ledger.release(charge(payload.len() as u32));
+        if self.landing.epoch != epoch || payload.is_empty() {
+            return (false, Next::Other);
         }
-        (landed, landed)
+        let landed = match offset == 0 && self.landing.put_whole(payload) {
+            true => Next::Whole,
+            false if self.landing.put(offset, payload) => Next::Part,
+            false => return (false, Next::Other),
+        };
+        self.ledger.release(charge(payload.len() as u32));
+        (true, landed)
     }
 }
 
@@ -398,6 +424,26 @@ mod tests {
         assert_eq!(landed(&mut world, first), [(4, 10)]);
         world.engines[1].end_landing(first.landing);
         assert_eq!(world.engines[1].await_part(first.landing, 3), Next::Other, "that landing is gone");
+    }
+
+    /// All parts of a start in one packet land like others, and leave only when they may.
+    #[test]
+    fn all_parts_leave_in_one_packet_unless_they_are_too_many() {
+        let (mut world, room, first) = two();
+        assert!(!world.engines[0].send_part_run(first, &vec![1; 1 << 20]), "longer than a packet");
+        world.engines[1].open_landing(first.landing, 1);
+        assert!(world.engines[0].send_part_run(first, &[7; 10]));
+        world.settle();
+        assert_eq!((read(&room), landed(&mut world, first)), (vec![7; 10], vec![(0, 10)]));
+        let mut epoch = 1;
+        while world.engines[0].largest_part(PeerId(1)) >= 10 {
+            epoch += 1;
+            assert!(world.engines[0].send_part_run(PartsOf { epoch, ..first }, &[8; 10]));
+            world.settle();
+        }
+        assert!(!world.engines[0].send_part_run(first, &[9; 10]), "out of budget");
+        let unknown = PartsOf { peer: PeerId(7), ..first };
+        assert!(!world.engines[0].send_part_run(unknown, &[9; 10]), "nobody was met under that number");
     }
 
     #[test]

@@ -74,7 +74,7 @@ pub use weft_proto::Rendezvous;
 /// Where processes are found at first contact.
 pub use weft_rdma::{Directory, PeerCard};
 /// Where partitions are put down for a process of the same node.
-pub use weft_shm::staging::{Interest, StageIn, StageOut};
+pub use weft_shm::staging::{FirstLook, Interest, StageIn, StageOut};
 /// What [`Rounds`] stands on.
 pub use weft_shm::{Rounds as Cells, copy_past_caches, rounds::IN_CELL};
 pub use weft_shm::{bias, board, changes, handover};

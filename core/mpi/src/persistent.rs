@@ -245,7 +245,7 @@ impl Kept {
 
 impl Persistent {
     /// Starts a small message of lane 0 that needs no more than its engine. False: nothing was done.
-    #[inline]
+    #[inline(never)]
     fn start_at_once(&self, engine: &mut Engine) -> bool {
         if self.lane != 0 || self.active().is_some() {
             return false;
@@ -278,7 +278,7 @@ impl Persistent {
 impl Requests {
     /// `MPI_Start` in the usual cases, by the only thread that is here: small messages and partitioned requests. False: nothing
     /// was done.
-    #[inline]
+    #[inline(always)]
     pub fn start_at_once(&mut self, engine: &mut Engine, handle: Handle) -> bool {
         match self.locals.find(handle) {
             Some(Local::Persistent(persistent)) => persistent.start_at_once(engine),

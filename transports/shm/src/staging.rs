@@ -301,6 +301,17 @@ impl Drop for Stage {
     }
 }
 
+/// What [`StageIn::first_look`] finds.
+#[derive(Debug)]
+pub enum FirstLook<'a> {
+    /// Nothing of the start.
+    Nothing,
+    /// All of it, in one run; the bytes are lent until it is given back.
+    Whole(&'a [u8]),
+    /// Some of its partitions.
+    Parts,
+}
+
 /// The receiver's end.
 #[derive(Debug)]
 pub struct StageIn(Stage);
@@ -333,16 +344,26 @@ impl StageIn {
         here(&self.0, shape.at(start, 0), shape.at(start, group), start)
     }
 
-    /// Lends the bytes of a whole start that was not given back; `None` when it is not here in one run.
-    #[inline]
-    pub fn whole(&self, start: u32) -> Option<&[u8]> {
+    /// What the first group says of a start of which nothing was taken, and which was not given back.
+    #[inline(always)]
+    pub fn first_look(&self, start: u32) -> FirstLook<'_> {
         let stage = &self.0;
-        if !stage.shape.has_room() || shown(stage, stage.shape.at(start, 0), start) != WHOLE {
-            return None;
+        if !stage.shape.has_room() {
+            return FirstLook::Nothing;
         }
+        match shown(stage, stage.shape.at(start, 0), start) {
+            0 => FirstLook::Nothing,
+            WHOLE => FirstLook::Whole(self.lend_whole(start)),
+            _ => FirstLook::Parts,
+        }
+    }
+
+    /// The bytes of a start that was seen to be here whole, and was not given back.
+    #[inline(always)]
+    fn lend_whole(&self, start: u32) -> &[u8] {
         // SAFETY: inside the groups of the start, which have room for a word and all partitions; rule A: the sender leaves them
         // alone until `give_back`, which needs `&mut`.
-        Some(unsafe { std::slice::from_raw_parts(stage.bytes(start, 0, 0), stage.shape.total()) })
+        unsafe { std::slice::from_raw_parts(self.0.bytes(start, 0, 0), self.0.shape.total()) }
     }
 
     /// Says what is looked for from now on.

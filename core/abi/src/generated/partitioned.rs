@@ -25,7 +25,7 @@ unsafe extern "C" fn PMPI_Pready(partition: c_int, request: MPI_Request) -> c_in
         // SAFETY: the program keeps the contract of the procedure.
         unsafe { in_full(partition, request) }
     }
-    #[inline(never)]
+    #[inline(always)]
     unsafe extern "C" fn alone(partition: c_int, request: MPI_Request) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
         let answer = unsafe { imp::at_once::pready(partition, request) };

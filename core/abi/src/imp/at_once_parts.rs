@@ -6,12 +6,13 @@ use std::ffi::c_int;
 use weft::Process;
 use weft::request::MpiStatus;
 use weft_engine::bias::Mine;
-use weft_types::{Handle, HandleKind, Result as Outcome};
+use weft_types::{Handle, HandleKind, Result as Outcome, abi};
 
 use super::at_once::DONE;
-use super::status;
+use super::{partitioned, status};
 use crate::ctypes::*;
 use crate::gate;
+use crate::raise;
 use crate::snapshot::{self, Here};
 
 /// `MPI_Pready`.
@@ -22,12 +23,20 @@ use crate::snapshot::{self, Here};
 pub(crate) unsafe fn pready(partition: c_int, request: MPI_Request) -> Option<c_int> {
     // SAFETY: the caller's promise; the reference is not used after this call.
     let process = unsafe { gate::process_alone() };
-    let requests = &mut process.requests;
-    match requests.keep_ready(request.handle(), partition) {
-        Some(true) => DONE,
-        Some(false) if requests.ready_rarely(&mut process.engine, request.handle(), partition) => DONE,
-        _ => None,
+    if process.requests.keep_ready(request.raw(), partition) {
+        return DONE;
     }
+    Some(pready_rarely(process, partition, request))
+}
+
+/// Any other mark than one that is kept: here to its end, so that those that are kept save no registers for it.
+#[inline(never)]
+fn pready_rarely(process: &mut Process, partition: c_int, request: MPI_Request) -> c_int {
+    if process.requests.ready_rarely(&mut process.engine, request.handle(), partition) {
+        return abi::MPI_SUCCESS;
+    }
+    // The process is not used any more: the full form enters the gate.
+    raise::finish("MPI_Pready", partitioned::pready(partition, request))
 }
 
 /// `MPI_Start`.
@@ -51,7 +60,6 @@ pub(crate) unsafe fn start(request: *mut MPI_Request) -> Option<c_int> {
 ///
 /// # Safety
 /// The program's status.
-#[cold]
 #[inline(never)]
 pub(super) unsafe fn wait(
     process: &mut Process,
@@ -63,8 +71,7 @@ pub(super) unsafe fn wait(
     }
     let handle = request.handle();
     let done = match process.requests.finish_partitioned_at_once(handle) {
-        None if process.requests.is_expected_in_parts(handle) => spin(process, handle)?,
-        None => process.finish_kept_at_once(handle)?,
+        None => await_parts(process, handle)?,
         Some(done) => done,
     };
     // SAFETY: the caller's promise; the request stays, for it is a persistent one.
@@ -83,16 +90,10 @@ pub(super) fn is_local(request: MPI_Request) -> bool {
 pub(super) fn pready_locked(mine: Mine, partition: c_int, request: MPI_Request) -> Option<c_int> {
     let mut own = gate::own(mine)?;
     let process = own.process();
-    let done = match process.requests.keep_ready(request.handle(), partition) {
-        Some(true) => {
-            // It leaves with the next progress of anybody: of a thread that naps too.
-            own.leave(true);
-            return DONE;
-        }
-        Some(false) => process.requests.ready_rarely(&mut process.engine, request.handle(), partition),
-        None => false,
-    };
-    // The last one completes the send, for which another thread may wait.
+    let done = process.requests.keep_ready(request.raw(), partition)
+        || process.requests.ready_rarely(&mut process.engine, request.handle(), partition);
+    // One that is kept leaves with the next progress of anybody: of a thread that naps too. The last one completes the send, for
+    // which another thread may wait.
     own.leave(done);
     if done { DONE } else { None }
 }
@@ -153,7 +154,10 @@ pub(super) unsafe fn wait_locked(mine: Mine, request: MPI_Request, status: *mut 
 const LOOKS: u32 = 32;
 
 #[inline(never)]
-fn spin(process: &mut Process, handle: Handle) -> Option<MpiStatus> {
+fn await_parts(process: &mut Process, handle: Handle) -> Option<MpiStatus> {
+    if !process.requests.is_expected_in_parts(handle) {
+        return process.finish_kept_at_once(handle);
+    }
     for _ in 0..process.spins().div_ceil(LOOKS) {
         if let Some(done) = process.requests.spin_partitioned(&mut process.engine, handle, LOOKS) {
             return Some(done);

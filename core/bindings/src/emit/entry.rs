@@ -236,13 +236,14 @@ pub(super) fn emit(model: &Model, procedure: &Procedure) -> Result<String> {
         let names = names.join(", ");
         // All have the same arguments, so nothing is saved and moved on the way to them: the entry point is a question and a jump.
         let mut way = |name: &str, form: &str, first: &str| {
+            let inline = if at_once_where == AtOnce::Leaf && name == "alone" { "always" } else { "never" };
             // Locks and company exclude each other, and what goes by rounds is sent by no fabric.
             let company = name == "alone" && form == "at_once" && ends_work(procedure);
             let push_out = if company { "gate::push_out();\n" } else { "" };
             let short = format!("imp::{form}::{}({first}{})", imp_name(int.name()), arguments.join(", "));
             let _ = writeln!(
                 text,
-                "}}\n#[inline(never)]\nunsafe extern \"C\" fn {name}({}) -> {result} {{\n{};\nif let Some(code) = answer {{\n{push_out}return code;\n}}\n{}",
+                "}}\n#[inline({inline})]\nunsafe extern \"C\" fn {name}({}) -> {result} {{\n{};\nif let Some(code) = answer {{\n{push_out}return code;\n}}\n{}",
                 parameters.join(", "),
                 unsafe_block("let answer = ", &short),
                 unsafe_block("", &format!("in_full({names})")),
@@ -250,15 +251,15 @@ pub(super) fn emit(model: &Model, procedure: &Procedure) -> Result<String> {
         };
         let with_threads = match at_once_where {
             AtOnce::Alone => "in_full",
-            AtOnce::Always | AtOnce::Rounds => "with_threads",
+            AtOnce::Always | AtOnce::Leaf | AtOnce::Rounds => "with_threads",
         };
         match at_once_where {
             AtOnce::Alone => {}
-            AtOnce::Always => way(with_threads, "at_once_lanes", ""),
+            AtOnce::Always | AtOnce::Leaf => way(with_threads, "at_once_lanes", ""),
             AtOnce::Rounds => way(with_threads, "at_once_rounds", "imp::at_once_rounds::Locked, "),
         }
         match at_once_where {
-            AtOnce::Alone | AtOnce::Always => way("alone", "at_once", ""),
+            AtOnce::Alone | AtOnce::Always | AtOnce::Leaf => way("alone", "at_once", ""),
             AtOnce::Rounds => way("alone", "at_once_rounds", "imp::at_once_rounds::Alone::new(), "),
         }
         // Arguments beyond the sixth lie in memory, where the compiler leaves them only for one call that is the last thing done.

@@ -19,6 +19,8 @@
 //!
 //! The clock is an argument, which starts that are not timed do not read.
 
+use super::marks::Awaited;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Bytes of operations whose partitions are kept however long the program takes between them: copying them takes about a tenth of
@@ -37,7 +39,7 @@ fn in_a_row(bytes: u64) -> Duration {
 #[derive(Debug)]
 pub(super) struct Gathering {
     /// Partitions that are awaited, one bit each. 0: none are kept, or all are ready, or the first one is being timed.
-    missing: u64,
+    missing: Arc<Awaited>,
     /// The bits of all partitions; 0: there are too many.
     all: u64,
     /// Whether partitions of this start are kept, or have all left in one piece.
@@ -58,7 +60,7 @@ impl Gathering {
     pub(super) fn new(partitions: u32, bytes: u64) -> Gathering {
         let all = if partitions <= u64::BITS { u64::MAX >> (u64::BITS - partitions) } else { 0 };
         Gathering {
-            missing: 0,
+            missing: Arc::default(),
             all,
             on: false,
             listed: false,
@@ -71,35 +73,42 @@ impl Gathering {
     }
 
     /// A start begins whose partitions may be kept. Whether they are.
+    #[inline(always)]
     pub(super) fn begin(&mut self) -> bool {
-        if self.bytes <= ALWAYS {
-            self.on = self.all != 0;
-            self.missing = self.all;
-            return self.on;
+        if self.bytes > ALWAYS {
+            return self.begin_timed();
         }
+        self.on = self.all != 0;
+        self.missing.set(self.all);
+        self.on
+    }
+
+    /// As [`Gathering::begin`], of those that are timed now and then.
+    #[inline(never)]
+    fn begin_timed(&mut self) -> bool {
         self.first = None;
         self.timed = self.until_timed == 0;
         self.until_timed = if self.timed { TIMED - 1 } else { self.until_timed - 1 };
         self.on = (self.in_a_row || self.timed) && self.all != 0;
-        self.missing = if self.on && !self.timed { self.all } else { 0 };
+        self.missing.set(if self.on && !self.timed { self.all } else { 0 });
         self.on
     }
 
     /// Partitions are not kept, or no longer.
     pub(super) fn end(&mut self) {
-        (self.on, self.missing, self.timed) = (false, 0, false);
+        (self.on, self.timed) = (false, false);
+        self.missing.set(0);
     }
 
     /// A partition is ready and kept. False: nothing was done, because it is the last one, or such as are not kept.
     #[inline(always)]
-    pub(super) fn keeps(&mut self, partition: u32) -> bool {
-        let bit = if partition < u64::BITS { 1 << partition } else { 0 };
-        let rest = self.missing & !bit;
-        let kept = rest != self.missing && rest != 0;
-        if kept {
-            self.missing = rest;
-        }
-        kept
+    pub(super) fn keeps(&self, partition: u32) -> bool {
+        self.missing.keeps(partition)
+    }
+
+    /// Where the partitions are marked that are kept.
+    pub(super) fn marks(&self) -> &Arc<Awaited> {
+        &self.missing
     }
 
     /// Before any partition of a start is marked that [`Gathering::keeps`] does not keep.
@@ -107,22 +116,35 @@ impl Gathering {
     pub(super) fn time(&mut self, clock: impl FnOnce() -> Instant) {
         if std::mem::take(&mut self.timed) && self.on {
             self.first = Some(clock());
-            self.missing = self.all;
+            self.missing.set(self.all);
         }
     }
 
     /// All partitions of a start are ready.
     #[inline]
     pub(super) fn all_ready(&mut self, clock: impl FnOnce() -> Instant) {
-        self.missing = 0;
+        self.missing.set(0);
         if let Some(first) = self.first.take() {
-            self.in_a_row = clock().saturating_duration_since(first) < in_a_row(self.bytes);
+            self.judge(clock().saturating_duration_since(first));
         }
     }
 
+    /// A start was timed.
+    #[cold]
+    fn judge(&mut self, taken: Duration) {
+        self.in_a_row = taken < in_a_row(self.bytes);
+    }
+
     /// Whether that is the only partition that is awaited, the others being kept.
+    #[inline]
     pub(super) fn awaits_only(&self, partition: u32) -> bool {
-        partition < u64::BITS && self.missing == 1 << partition
+        partition < u64::BITS && self.missing.get() == 1 << partition
+    }
+
+    /// Whether that is the only partition that is ready, and it is kept.
+    pub(super) fn keeps_only(&self, partition: u32) -> bool {
+        let missing = self.missing.get();
+        partition < u64::BITS && missing != 0 && missing == self.all & !(1 << partition)
     }
 
     /// Ends it; one bit for each partition that is kept, or has left with all others (`true`). `None`: none were.
@@ -130,8 +152,8 @@ impl Gathering {
         if !self.on {
             return None;
         }
-        let kept = if self.timed { 0 } else { self.all & !self.missing };
-        let gone = !self.timed && self.missing == 0;
+        let kept = if self.timed { 0 } else { self.all & !self.missing.get() };
+        let gone = !self.timed && self.missing.get() == 0;
         self.end();
         Some((kept, gone))
     }
@@ -143,6 +165,7 @@ impl Gathering {
     }
 
     /// Whether it must be put in the list of those that whoever makes progress looks at.
+    #[inline]
     pub(super) fn needs_listing(&mut self) -> bool {
         let fresh = self.on && !self.listed;
         self.listed |= fresh;
@@ -151,8 +174,8 @@ impl Gathering {
 
     /// Whoever makes progress comes by: whether partitions are kept, and whether to come again.
     pub(super) fn visit(&mut self) -> (bool, bool) {
-        let awaits_first = self.on && (self.timed || self.missing == self.all);
-        let keeps = self.on && !awaits_first && self.missing != 0;
+        let awaits_first = self.on && (self.timed || self.missing.get() == self.all);
+        let keeps = self.on && !awaits_first && self.missing.get() != 0;
         self.listed = awaits_first;
         (keeps, awaits_first)
     }
@@ -173,6 +196,7 @@ mod tests {
         assert!(few.needs_listing() && !few.needs_listing());
         assert_eq!(few.visit(), (false, true));
         assert!(few.keeps(2) && !few.keeps(2) && !few.keeps(3) && !few.keeps(64));
+        assert!(few.keeps_only(2) && !few.keeps_only(1) && !few.keeps_only(64));
         assert!(few.keeps(0) && !few.keeps(1) && few.awaits_only(1) && !few.awaits_only(64));
         assert_eq!(few.visit(), (true, false));
         assert_eq!(few.scatter(), Some((0b101, false)));

@@ -26,7 +26,8 @@
 //! Between processes of a node the grant also tells of a stage (`weft_engine::StageIn`), memory that both ends share: a
 //! partition that is ready is put down there, which is one store of its bytes and a bit, and a receive that is waited for,
 //! tested or asked looks there (`staged`). The sender may be some starts ahead; where the stage has no room for a start, its
-//! partitions go as packets. As long as nobody asks for single partitions, those of a short send leave together (`gathered`).
+//! partitions go as packets. As long as nobody asks for single partitions, those of a short send leave together (`gathered`), and
+//! a mark is one bit, found without the table of requests (`marks`).
 //!
 //! With several threads, marking and looking take no lock ([`Board`]): a thread marks, announces, and sends by itself when
 //! nobody holds the process; otherwise who holds it does so before it goes on ([`Requests::serve_marks`]).
@@ -34,6 +35,7 @@
 //! Nothing here waits: [`Requests::progress`] does what has become possible.
 
 mod gathered;
+mod marks;
 mod receiving;
 mod runs;
 mod sides;
@@ -48,6 +50,7 @@ pub use terms::{Counterpart, Partitions};
 pub use weft_engine::board::Board;
 
 use crate::request::{Kind, Local, MpiStatus, Requests};
+use marks::Courses;
 use std::sync::Arc;
 use terms::Answer;
 use weft_datatype::{RecvBuf, Scratch};
@@ -76,6 +79,8 @@ pub(crate) struct Watched {
     grants: Vec<Grant>,
     /// Sends that keep partitions which are ready.
     gathering: Vec<Handle>,
+    /// Where marks of partitions find the send that keeps them.
+    courses: Courses,
     /// Whether a receive awaits what is put down in a stage, of which [`Engine::changes`] says nothing.
     staged: bool,
     /// Losses of processes that these requests know of.
@@ -87,6 +92,12 @@ impl Watched {
     fn add(&mut self, handle: Handle) {
         self.moving.push(handle);
         self.fresh = true;
+    }
+
+    /// A send keeps partitions from now on.
+    #[cold]
+    fn list(&mut self, handle: Handle) {
+        self.gathering.push(handle);
     }
 }
 
@@ -139,7 +150,7 @@ impl Requests {
             Local::PartitionedSend(side) => {
                 let started = side.start().map(|()| side.mourn(engine));
                 if side.gathering.needs_listing() {
-                    self.watched.gathering.push(handle);
+                    self.watched.list(handle);
                 }
                 Some(started)
             }
@@ -179,6 +190,7 @@ impl Requests {
             side.stop_listening(engine);
         }
         self.forget(handle);
+        self.watched.courses.forget(handle);
         self.watched.alive -= 1;
         self.watched.marked_by_others.retain(|&other| other != handle);
         if engine.keeps_messages() {
@@ -210,16 +222,16 @@ impl Requests {
     }
 
     /// `MPI_Start` of a partitioned request in the usual case, by the only thread. False: nothing was done.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn start_partitioned_at_once(&mut self, engine: &mut Engine, handle: Handle) -> bool {
         if engine.losses() != 0 {
             return false;
         }
         match self.locals.find_mut(handle) {
             Some(Local::PartitionedSend(side)) => {
-                let started = side.start().is_ok();
+                let started = side.begins();
                 if side.gathering.needs_listing() {
-                    self.watched.gathering.push(handle);
+                    self.watched.list(handle);
                 }
                 started
             }
@@ -237,21 +249,25 @@ impl Requests {
         }
     }
 
-    /// `MPI_Pready` of one partition that is kept with others, by the only thread that is here: true. False: another partition,
-    /// for [`Requests::ready_rarely`]; `None`: that is no partitioned send. Then nothing was done.
+    /// `MPI_Pready` of one partition that is kept with others, by the only thread that is here; `request`: the number that the
+    /// program passed. False: nothing was done, and [`Requests::ready_rarely`] may do it.
     #[inline(always)]
-    pub fn keep_ready(&mut self, handle: Handle, partition: i32) -> Option<bool> {
-        match self.locals.find_mut(handle) {
-            Some(Local::PartitionedSend(side)) => Some(side.gathering.keeps(partition as u32)),
-            _ => None,
-        }
+    pub fn keep_ready(&mut self, request: usize, partition: i32) -> bool {
+        self.watched.courses.keeps(request, partition as u32)
     }
 
     /// `MPI_Pready` of one partition in the usual case, by the only thread that is here. False: nothing was done.
     #[inline(never)]
     pub fn ready_rarely(&mut self, engine: &mut Engine, handle: Handle, partition: i32) -> bool {
-        let Some(Local::PartitionedSend(side)) = self.find_local_mut(handle) else { return false };
-        let done = side.ready_at_once(engine, partition);
+        let index = partition as u32;
+        let Some(Local::PartitionedSend(side)) = self.locals.find_mut(handle) else { return false };
+        let done = side.ready_with_all(engine, index) || {
+            let done = side.ready_by_itself(engine, index);
+            if side.gathering.keeps_only(index) {
+                self.watched.courses.learn(handle, side.gathering.marks());
+            }
+            done
+        };
         if side.needs_watching() {
             self.watched.add(handle);
         }
@@ -260,9 +276,9 @@ impl Requests {
 
     /// Completes a partitioned request that is done, by the only thread: its status. `None`: it is another one, not done, or
     /// failed.
-    #[inline]
+    #[inline(always)]
     pub fn finish_partitioned_at_once(&mut self, handle: Handle) -> Option<MpiStatus> {
-        match self.find_local_mut(handle)? {
+        match self.locals.find_mut(handle)? {
             Local::PartitionedSend(side) => side.finish_at_once().then_some(MpiStatus::NO_MESSAGE),
             Local::PartitionedReceive(side) => side.finish_at_once(),
             _ => None,

@@ -116,8 +116,14 @@ impl ReceiveSide {
     }
 
     pub(super) fn start(&mut self) -> Result<()> {
+        if self.begins() { Ok(()) } else { Err(already_active()) }
+    }
+
+    /// Starts it. False: it is active, and nothing was done.
+    #[inline(always)]
+    fn begins(&mut self) -> bool {
         if self.active {
-            return Err(already_active());
+            return false;
         }
         self.active = true;
         self.started += 1;
@@ -126,16 +132,16 @@ impl ReceiveSide {
         if let Some(stage) = &mut self.stage {
             stage.begin(self.started as u32);
         }
-        Ok(())
+        true
     }
 
     /// Starts again a receive whose sender knows its stage. False: nothing was done.
-    #[inline]
+    #[inline(always)]
     pub(super) fn starts_at_once(&mut self, engine: &mut Engine) -> bool {
         let (Some(landing), false) = (self.landing, self.active || engine.losses() != 0) else {
             return false;
         };
-        if self.stage.is_none() || self.error.is_some() || self.start().is_err() {
+        if self.stage.is_none() || self.error.is_some() || !self.begins() {
             return false;
         }
         // Where all usually comes by the stage, the landing is opened when it is looked at.
@@ -146,6 +152,7 @@ impl ReceiveSide {
     }
 
     /// Lets parts of this start land.
+    #[inline(never)]
     fn open(&mut self, engine: &mut Engine, landing: LandingId) {
         self.opened = self.started;
         engine.open_landing(landing, self.started as u32);
@@ -220,7 +227,7 @@ impl ReceiveSide {
     }
 
     /// Takes what was put down; `all`: also behind partitions that are not here. Whether there was anything.
-    #[inline]
+    #[inline(always)]
     fn look_at_stage(&mut self, all: bool) -> bool {
         // What has come as a packet leaves nothing to look for: every group would be a line of its own.
         let awaits = self.active && self.arrived.left() != 0;
@@ -236,6 +243,7 @@ impl ReceiveSide {
     }
 
     /// Whether the partitions most likely come by the stage, not as packets.
+    #[inline(always)]
     pub(super) fn comes_by_stage(&self) -> bool {
         self.stage.as_ref().is_some_and(|stage| {
             stage.has_room() && (!stage.is_awaited_whole() || self.partitions.total() <= WHOLE_BY_STAGE)
@@ -255,13 +263,13 @@ impl ReceiveSide {
     }
 
     /// Whether parts are awaited in a stage, which no progress of the engine tells of.
-    #[inline]
+    #[inline(always)]
     pub(super) fn awaits_stage(&self) -> bool {
         self.stage.as_ref().is_some_and(|stage| stage.has_room()) && !self.is_done()
     }
 
     /// Ends a start of which everything is here. Its status; `None`: nothing was ended.
-    #[inline]
+    #[inline(always)]
     pub(super) fn finish_at_once(&mut self) -> Option<MpiStatus> {
         self.look_at_stage(false);
         if self.arrived.left() != 0
@@ -284,8 +292,12 @@ impl ReceiveSide {
     pub(super) fn await_packet(&mut self, engine: &mut Engine, turns: u32) -> Next {
         let Some(landing) = self.landing.filter(|_| self.opened == self.started) else { return Next::Other };
         let next = engine.await_part(landing, turns);
-        if next == Next::Part {
-            self.note_landed(engine, landing);
+        match next {
+            Next::Whole => self.arrived.add_all(),
+            Next::Part => {
+                self.note_landed(engine, landing);
+            }
+            Next::Nothing | Next::Other => {}
         }
         next
     }
@@ -428,6 +440,7 @@ impl ReceiveSide {
         self.moving.requests.push((request, range));
     }
 
+    #[inline(always)]
     pub(super) fn needs_watching(&mut self) -> bool {
         let fresh = !self.moving.watched && self.landing.is_some() && !self.is_done();
         self.moving.watched |= fresh;

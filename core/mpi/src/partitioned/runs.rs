@@ -39,6 +39,7 @@ impl Ready {
     }
 
     /// Begins again.
+    #[inline(never)]
     pub(crate) fn clear(&mut self) {
         self.board.begin();
         self.marked.fill(0);
@@ -203,12 +204,23 @@ impl Arrived {
     }
 
     /// Begins again.
+    #[inline(always)]
     pub(crate) fn clear(&mut self) {
         if let Some(board) = &self.board {
             board.begin();
         }
         self.nothing_yet = true;
         self.left = self.missing.len() as u64 * self.partition;
+    }
+
+    /// Notes that everything is here, of which nothing was before.
+    #[inline(always)]
+    pub(crate) fn add_all(&mut self) {
+        if self.board.is_some() {
+            return self.add(0..self.left);
+        }
+        self.left = 0;
+        self.nothing_yet = false;
     }
 
     /// Notes that these bytes of the whole are here; each byte comes once per start.
@@ -318,6 +330,8 @@ mod tests {
             prop_assert_eq!(arrived.left(), 0);
             arrived.clear();
             prop_assert_eq!(arrived.left(), total);
+            arrived.add_all();
+            prop_assert!((0..partitions).all(|partition| arrived.has(partition)) && arrived.left() == 0);
         }
     }
 }

@@ -69,6 +69,7 @@ pub(super) struct Moving {
 
 impl Moving {
     /// Whether the side must be put in the list of those that are looked at.
+    #[inline(always)]
     pub(super) fn needs_watching(&mut self) -> bool {
         let fresh = !self.watched && !self.requests.is_empty();
         self.watched |= fresh;
@@ -114,17 +115,27 @@ fn put_down(stage: &mut StageOut, start: u32, partition: u32, partitions: &Parti
     }
 }
 
-/// Puts all partitions of a start down.
-#[inline]
-fn put_whole(stage: &mut StageOut, start: u32, partitions: &Partitions) {
-    let bytes = partitions.total();
-    match partitions.memory.run(0, bytes) {
+/// Puts all partitions of a start down; `run`: their bytes, when they lie in one run.
+#[inline(always)]
+fn put_whole(stage: &mut StageOut, start: u32, partitions: &Partitions, run: Option<&[u8]>) {
+    match run {
         Some(data) => stage.put_whole_run(start, data),
-        None => {
-            let data = partitions.memory.send_view(0, 0, bytes);
-            stage.put_whole(start, |out| data.pack(0, out));
-        }
+        None => pack_whole(stage, start, partitions),
     }
+}
+
+#[inline(never)]
+fn pack_whole(stage: &mut StageOut, start: u32, partitions: &Partitions) {
+    let data = partitions.memory.send_view(0, 0, partitions.total());
+    stage.put_whole(start, |out| data.pack(0, out));
+}
+
+/// Sends all partitions, which do not lie in one run, in one packet. False: they did not leave.
+#[inline(never)]
+fn send_packed(engine: &mut Engine, parts: PartsOf, partitions: &Partitions) -> bool {
+    let total = partitions.total();
+    u64::from(engine.largest_part(parts.peer)) >= total
+        && engine.send_part(parts, 0, &partitions.memory.send_view(0, 0, total))
 }
 
 /// The request of `MPI_Psend_init`.
@@ -208,21 +219,27 @@ impl SendSide {
     }
 
     pub(super) fn start(&mut self) -> Result<()> {
+        if self.begins() { Ok(()) } else { Err(already_active()) }
+    }
+
+    /// Starts it. False: it is active, and nothing was done.
+    #[inline(always)]
+    pub(super) fn begins(&mut self) -> bool {
         if self.active {
-            return Err(already_active());
+            return false;
         }
         self.active = true;
         self.started += 1;
         self.handed_over = false;
-        self.gathering.end();
         if !self.gathers() {
+            self.gathering.end();
             self.ready.clear();
         }
-        Ok(())
+        true
     }
 
     /// Begins to keep the partitions of this start together, if that is better. Whether it is.
-    #[inline]
+    #[inline(always)]
     fn gathers(&mut self) -> bool {
         let Some(stage) = &self.stage else { return false };
         stage.is_awaited_whole()
@@ -254,25 +271,37 @@ impl SendSide {
     }
 
     /// All partitions are ready, and were kept: they leave together.
+    #[inline(always)]
     fn hand_over_whole(&mut self, engine: &mut Engine) {
         self.gathering.all_ready(Instant::now);
-        let start = self.started as u32;
-        let Some(to) = self.to else { return };
-        let total = self.partitions.total();
-        if total > WHOLE_BY_STAGE && u64::from(engine.largest_part(to.peer)) >= total {
+        let (start, total) = (self.started as u32, self.partitions.total());
+        let run = self.partitions.memory.run(0, total);
+        if total > WHOLE_BY_STAGE
+            && let Some(to) = self.to
+        {
             let parts = PartsOf { peer: to.peer, landing: LandingId(self.receiver.0), epoch: start };
-            self.handed_over = engine.send_part(parts, 0, &self.partitions.memory.send_view(0, 0, total));
+            self.handed_over = match run {
+                Some(data) => engine.send_part_run(parts, data),
+                None => send_packed(engine, parts, &self.partitions),
+            };
+            if self.handed_over {
+                return;
+            }
         }
         if let Some(stage) = &mut self.stage
-            && !self.handed_over
             && stage.has_room(start)
         {
-            put_whole(stage, start, &self.partitions);
+            put_whole(stage, start, &self.partitions, run);
             self.handed_over = true;
-        }
-        if self.handed_over {
             return;
         }
+        self.disperse(engine);
+    }
+
+    /// All partitions are ready, and cannot leave together: they leave as others do.
+    #[cold]
+    #[inline(never)]
+    fn disperse(&mut self, engine: &mut Engine) {
         self.gathering.end();
         self.ready.clear();
         (0..self.partitions.number).for_each(|index| {
@@ -330,17 +359,25 @@ impl SendSide {
         self.granted += 1;
     }
 
-    /// Marks a partition as ready that is not just kept, in the usual case: all leave together with it, or it is put down.
-    /// False: nothing was done.
+    /// Marks the last partition of those that are kept, so that all leave. False: it is another one, and nothing was done.
+    #[inline(always)]
+    pub(super) fn ready_with_all(&mut self, engine: &mut Engine, index: u32) -> bool {
+        let last = self.gathering.awaits_only(index);
+        if last {
+            self.hand_over_whole(engine);
+        }
+        last
+    }
+
+    /// Marks a partition as ready that is not the last of those that are kept, in the usual case: it is kept, or put down. False:
+    /// nothing was done.
     #[inline(never)]
-    pub(super) fn ready_at_once(&mut self, engine: &mut Engine, partition: i32) -> bool {
-        let index = partition as u32;
+    pub(super) fn ready_by_itself(&mut self, engine: &mut Engine, index: u32) -> bool {
         self.gathering.time(Instant::now);
         if self.gathering.keeps(index) {
             return true;
         }
-        if self.gathering.awaits_only(index) {
-            self.hand_over_whole(engine);
+        if self.ready_with_all(engine, index) {
             return true;
         }
         let (Some(stage), start) = (&mut self.stage, self.started as u32) else { return false };
@@ -359,7 +396,7 @@ impl SendSide {
     }
 
     /// Ends a start of which everything has left. False: nothing was done.
-    #[inline]
+    #[inline(always)]
     pub(super) fn finish_at_once(&mut self) -> bool {
         let done = self.active && self.handed_over && self.error.is_none() && self.moving.requests.is_empty();
         if done {
@@ -450,7 +487,8 @@ impl SendSide {
                 && stage.has_room(parts.epoch)
             {
                 if end - start == self.partitions.number {
-                    put_whole(stage, parts.epoch, &self.partitions);
+                    let run = self.partitions.memory.run(0, self.partitions.total());
+                    put_whole(stage, parts.epoch, &self.partitions, run);
                     continue;
                 }
                 for partition in start..end {
@@ -530,6 +568,7 @@ impl SendSide {
         debug_assert!(reported_later.is_ok() || self.error.is_some(), "an error is kept");
     }
 
+    #[inline(always)]
     pub(super) fn needs_watching(&mut self) -> bool {
         self.moving.needs_watching()
     }

@@ -3,7 +3,7 @@
 use super::runs::Arrived;
 use super::terms::Partitions;
 use std::ops::Range;
-use weft_engine::{Interest, StageIn};
+use weft_engine::{FirstLook, Interest, StageIn};
 
 /// A stage and what was seen in it since the last start.
 #[derive(Debug)]
@@ -84,24 +84,29 @@ impl Staged {
 
     /// Takes what is new from the first group on that is not whole, or (`all`) from all behind it too, into the program's memory.
     /// Whether there was anything.
-    #[inline]
+    #[inline(always)]
     pub(super) fn take(&mut self, all: bool, into: &Partitions, arrived: &mut Arrived) -> bool {
-        if self.group >= self.stage.shape().groups() {
-            return false;
-        }
         // Before anything has come a look is at one word.
-        let nothing_yet = self.group == 0 && self.seen == 0;
-        if nothing_yet && !all && self.stage.here(self.start, 0) == 0 {
-            return false;
-        }
-        if nothing_yet && let Some(data) = self.stage.whole(self.start) {
-            if !into.memory.fill_run(0, data) {
-                into.memory.recv_view(0, 0, data.len() as u64).unpack(0, data);
+        if self.group == 0 && self.seen == 0 {
+            match self.stage.first_look(self.start) {
+                FirstLook::Nothing if !all => return false,
+                FirstLook::Whole(data) => {
+                    if !into.memory.fill_run(0, data) {
+                        into.memory.recv_view(0, 0, data.len() as u64).unpack(0, data);
+                    }
+                    arrived.add_all();
+                    self.group = self.stage.shape().groups();
+                    return true;
+                }
+                _ => {}
             }
-            arrived.add(0..data.len() as u64);
-            self.group = self.stage.shape().groups();
-            return true;
         }
+        self.take_parts(all, into, arrived)
+    }
+
+    /// As [`Staged::take`], of a start that is not here whole.
+    #[inline(never)]
+    fn take_parts(&mut self, all: bool, into: &Partitions, arrived: &mut Arrived) -> bool {
         let (shape, mut some, mut at) = (*self.stage.shape(), false, self.group);
         while at < shape.groups() {
             let (first, count) = shape.partitions(at);

@@ -11,6 +11,14 @@ fn pool() -> Arc<Pool> {
     Arc::new(Pool::open(&file, &layout).expect("mapped"))
 }
 
+/// The bytes of a start that is here whole.
+fn whole(stage: &StageIn, start: u32) -> Option<&[u8]> {
+    match stage.first_look(start) {
+        FirstLook::Whole(data) => Some(data),
+        FirstLook::Nothing | FirstLook::Parts => None,
+    }
+}
+
 #[test]
 fn groups_of_a_shape_hold_every_partition_and_lie_apart() {
     for number in [1, 2, 7, 8, 31, 33, 64] {
@@ -50,14 +58,14 @@ fn what_is_put_down_is_found_under_its_start_and_the_block_returns_with_the_seco
         let mut from = StageOut::join(&segment, &pool, into.word(), shape, 1, false).expect("known");
         for start in 1..20_u32 {
             assert!(from.has_room(start));
-            assert_eq!(into.whole(start), None);
+            assert_eq!(whole(&into, start), None);
             if start % 3 == 0 {
                 let data: Vec<u8> = (0..9 * bytes as u32).map(|at| (start + at) as u8).collect();
                 match start % 2 {
                     0 => from.put_whole_run(start, &data),
                     _ => from.put_whole(start, |out| out.copy_from_slice(&data)),
                 }
-                assert_eq!(into.whole(start), Some(&*data));
+                assert_eq!(whole(&into, start), Some(&*data));
                 into.give_back(start);
                 continue;
             }
@@ -71,6 +79,8 @@ fn what_is_put_down_is_found_under_its_start_and_the_block_returns_with_the_seco
                     _ => from.put_with(start, partition, |out| out.copy_from_slice(&data)),
                 }
                 assert_eq!(into.here(start, group) >> within & 1, 1);
+                assert!(matches!(into.first_look(start), FirstLook::Parts));
+                assert!(matches!(into.first_look(start + 1), FirstLook::Nothing));
                 let found = into.payload(start, group, within, 1);
                 assert_eq!(found, vec![(start * 10 + partition) as u8; bytes as usize]);
             }
@@ -99,7 +109,7 @@ fn bytes_of_a_whole_start_are_no_words() {
         let mut into = StageIn::take(&pool, shape).expect("room");
         let mut from = StageOut::join(&segment, &pool, into.word(), shape, 1, false).expect("known");
         let nothing_behind = |into: &StageIn, start| {
-            (1..shape.groups()).all(|group| into.here(start, group) == 0 && into.whole(start).is_none())
+            (1..shape.groups()).all(|group| into.here(start, group) == 0 && whole(into, start).is_none())
         };
         // Number 0 comes after the wrap.
         for start in [1, 7, 0_u32.wrapping_sub(shape.starts)] {
@@ -109,7 +119,7 @@ fn bytes_of_a_whole_start_are_no_words() {
                 into.give_back(start.wrapping_sub(1));
                 from.taken = start.wrapping_sub(1);
                 from.put_whole_run(start, &data);
-                assert_eq!(into.whole(start), Some(&*data));
+                assert_eq!(whole(&into, start), Some(&*data));
                 assert!((1..shape.groups()).all(|group| into.here(start, group) == 0));
                 into.give_back(later.wrapping_sub(1));
                 assert!(from.has_room(later) && nothing_behind(&into, later));
@@ -118,7 +128,7 @@ fn bytes_of_a_whole_start_are_no_words() {
                 let within = 63 - shape.partitions(shape.groups() - 1).0;
                 assert_eq!(into.here(later, shape.groups() - 1), 1 << within);
                 assert!((1..shape.groups() - 1).all(|group| into.here(later, group) == 0));
-                assert_eq!(into.whole(later), None);
+                assert_eq!(whole(&into, later), None);
             }
         }
     }
@@ -134,7 +144,7 @@ fn a_stage_without_room_tells_only_what_is_looked_for() {
     // Numbers wrap, and nothing has been taken when 0 comes again.
     assert!([u32::MAX, 0, 1].iter().all(|&start| !from.has_room(start)));
     for start in 1..5 {
-        assert!(!from.has_room(start) && into.whole(start).is_none());
+        assert!(!from.has_room(start) && whole(&into, start).is_none());
         into.give_back(start);
     }
     into.tell(Interest::Whole);

@@ -234,7 +234,8 @@ impl Fabric {
                 rdma.keep_company(keep);
                 keep
             }
-            Fabric::Verbs(_) | Fabric::Ofi(_) => false,
+            Fabric::Ofi(ofi) => ofi.keep_company(keep),
+            Fabric::Verbs(_) => false,
         }
     }
 

@@ -6,9 +6,8 @@
 use crate::flow::Flow;
 use crate::knock::{Answer, Knock, socket_address};
 use crate::packet::What;
-use crate::slots::Slot;
 use crate::sys::{FI_ADDR_STR, FI_ORDER_SAS};
-use crate::transport::Ofi;
+use crate::transport::{Kept, Ofi, Place};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use weft_types::{Error, ErrorClass, PeerId, Result};
@@ -36,7 +35,9 @@ pub(crate) struct Peer {
     pub(crate) address: u64,
     /// What messages to it begin with.
     pub(crate) key: u32,
-    pub(crate) flow: Flow<(Slot, u32)>,
+    pub(crate) flow: Flow<Place>,
+    /// Packets that wait to leave together.
+    pub(crate) kept: Option<Kept>,
     /// Sends that have not completed.
     pub(crate) in_flight: u32,
     /// Whether it stands in the list of those with messages.
@@ -121,6 +122,7 @@ impl Ofi {
             address,
             key,
             flow: Flow::default(),
+            kept: None,
             in_flight: 0,
             listed: false,
             due: false,
@@ -156,6 +158,7 @@ impl Ofi {
     /// Everything with a peer that is gone has failed; what the library still has of it is told when it gives it back, or after
     /// a while.
     pub(crate) fn mourn(&mut self, number: u32) {
+        self.drop_kept(number);
         if self.operations.lose(number) {
             self.mourned.push((Instant::now(), number));
         }

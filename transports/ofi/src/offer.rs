@@ -91,6 +91,11 @@ impl Offer {
         if self.drives_a_device() || layered || self.ip.is_none() { 16 << 10 } else { usize::MAX }
     }
 
+    /// Whether every message costs a system call, or two: the kernel's sockets carry them.
+    pub fn pays_calls(&self) -> bool {
+        self.ip.is_some() && !self.is_adapter()
+    }
+
     /// Bits per second of its link, 0 where not known.
     pub fn speed(&self) -> usize {
         self.nic.map_or(0, |nic| nic.speed)

@@ -2,6 +2,10 @@
 //!
 //! 16 bytes, little-endian: key of the receiver (4), sender (4), sequence number (2), taken (2), arrived (2), kind (1), unused
 //! (1). Data goes on with the engine's header and the payload.
+//!
+//! Several packets that leave together ([`What::Many`]) have one prefix, with the number of the first. Each takes a multiple of eight
+//! bytes; every one but the first begins with a word that tells the length of its payload, and the last word of the message tells
+//! that of the first (4) and how many there are (4): so one packet alone lies as data does.
 #![forbid(unsafe_code)]
 
 use weft_types::PeerId;
@@ -17,6 +21,8 @@ pub const HEAD: usize = PREFIX + 16;
 pub enum What {
     /// A packet of the engine.
     Data,
+    /// Several packets of the engine.
+    Many,
     /// Only news of the other way: what arrived, what was taken.
     News,
     /// As [`What::News`], and asks for some.
@@ -38,11 +44,12 @@ impl What {
             What::Rest => 4,
             What::Lost => 5,
             What::Broken => 6,
+            What::Many => 7,
         }
     }
 
     fn from_code(code: u8) -> Option<What> {
-        [What::Data, What::News, What::Ask, What::Rest, What::Lost, What::Broken]
+        [What::Data, What::News, What::Ask, What::Rest, What::Lost, What::Broken, What::Many]
             .into_iter()
             .find(|what| what.code() == code)
     }
@@ -107,20 +114,106 @@ pub fn header_bytes(header: Header) -> [u8; 16] {
     bytes
 }
 
-/// The engine's header of a data message.
-pub fn header_of(message: &[u8]) -> Header {
+/// The engine's header, which lies at this place of a message.
+pub fn header_at(message: &[u8], at: usize) -> Header {
     let word = |at: usize| u64::from_le_bytes(message[at..at + 8].try_into().expect("eight bytes"));
-    Header::from_words([word(PREFIX), word(PREFIX + 8)])
+    Header::from_words([word(at), word(at + 8)])
+}
+
+/// Bytes of the word before each packet but the first, and after the last.
+pub const WORD: usize = 8;
+/// Bytes of the engine's header.
+const HEADER: usize = HEAD - PREFIX;
+
+/// Packets that are put together in a message, as far as they are there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Together {
+    /// Payload of the first.
+    first: u32,
+    /// How many.
+    count: u16,
+    /// Bytes of the message so far.
+    end: u32,
+}
+
+impl Together {
+    /// None yet.
+    pub const NONE: Together = Together { first: 0, count: 0, end: PREFIX as u32 };
+
+    /// How many.
+    pub fn count(&self) -> u16 {
+        self.count
+    }
+
+    /// Whether another one with a payload of `length` bytes still fits into `bytes`, with what stands behind the last one.
+    pub fn has_room(&self, length: usize, bytes: usize) -> bool {
+        let before = if self.count == 0 { 0 } else { WORD };
+        (self.end as usize).next_multiple_of(WORD) + before + (HEADER + length).next_multiple_of(WORD) + WORD
+            <= bytes
+    }
+
+    /// Puts another one there, whose payload `fill` writes.
+    pub fn put(&mut self, message: &mut [u8], header: Header, length: usize, fill: impl FnOnce(&mut [u8])) {
+        let mut at = (self.end as usize).next_multiple_of(WORD);
+        if self.count == 0 {
+            self.first = length as u32;
+        } else {
+            message[at..at + WORD].copy_from_slice(&(length as u64).to_le_bytes());
+            at += WORD;
+        }
+        message[at..at + HEADER].copy_from_slice(&header_bytes(header));
+        at += HEADER;
+        fill(&mut message[at..at + length]);
+        self.count += 1;
+        self.end = (at + length) as u32;
+    }
+
+    /// Writes what stands at both ends. The bytes of the whole message.
+    pub fn close(&self, message: &mut [u8], prefix: Prefix) -> usize {
+        let what = if self.count == 1 { What::Data } else { What::Many };
+        message[..PREFIX].copy_from_slice(&Prefix { what, ..prefix }.emit());
+        if self.count == 1 {
+            return self.end as usize;
+        }
+        let at = (self.end as usize).next_multiple_of(WORD);
+        message[at..at + 4].copy_from_slice(&self.first.to_le_bytes());
+        message[at + 4..at + WORD].copy_from_slice(&u32::from(self.count).to_le_bytes());
+        at + WORD
+    }
+}
+
+/// Where the packets of a message lie: of each the place of its header, and the bytes of its payload. They end early where the message
+/// contradicts itself.
+pub fn parts(message: &[u8], what: What) -> impl Iterator<Item = (usize, usize)> + '_ {
+    let last = message.len().saturating_sub(WORD);
+    let half = |at: usize| {
+        message.get(at..at + 4).map_or(0, |bytes| u32::from_le_bytes(bytes.try_into().expect("four bytes")))
+            as usize
+    };
+    let (mut next, count, end) = match what {
+        What::Data => ((PREFIX, message.len() - HEAD), 1, message.len()),
+        What::Many => ((PREFIX, half(last)), half(last + 4), last),
+        _ => ((0, 0), 0, 0),
+    };
+    (0..count).map_while(move |_| {
+        let (header, payload) = next;
+        let after = header.checked_add(HEADER)?.checked_add(payload).filter(|&after| after <= end)?;
+        let word = after.next_multiple_of(WORD);
+        next = (word + WORD, half(word));
+        Some((header, payload))
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use weft_types::{ContextId, Rank, Tag};
+    use weft_wire::Kind;
 
     proptest! {
         #[test]
-        fn what_is_emitted_is_parsed(key: u32, from: u32, numbers: [u16; 3], code in 1_u8..=6) {
+        fn what_is_emitted_is_parsed(key: u32, from: u32, numbers: [u16; 3], code in 1_u8..=7) {
             let what = What::from_code(code).unwrap();
             let [sequence, taken, arrived] = numbers;
             let prefix = Prefix { key, from: PeerId(from), sequence, taken, arrived, what };
@@ -130,8 +223,38 @@ mod tests {
         }
 
         #[test]
-        fn no_bytes_are_too_strange(bytes: Vec<u8>) {
+        fn packets_that_leave_together_are_found_again(payloads in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 1..20)) {
+            let mut message = vec![0; 4096];
+            let mut together = Together::NONE;
+            let tagged = |tag: usize| Header::new(Kind::Eager, ContextId(3), Rank(1), Tag(tag as i32));
+            for (tag, payload) in payloads.iter().enumerate() {
+                prop_assert!(together.has_room(payload.len(), message.len()));
+                together.put(&mut message, tagged(tag), payload.len(), |place| place.copy_from_slice(payload));
+            }
+            let prefix = Prefix { key: 1, from: PeerId(2), sequence: 3, taken: 4, arrived: 5, what: What::News };
+            let bytes = together.close(&mut message, prefix);
+            prop_assert!(!together.has_room(0, bytes), "what is written fits into what was counted");
+            let message = &message[..bytes];
+            let what = Prefix::parse(message).unwrap().what;
+            prop_assert_eq!(what == What::Data, payloads.len() == 1);
+            let found: Vec<_> = parts(message, what).map(|(at, length)| (header_at(message, at), &message[at + 16..at + 16 + length])).collect();
+            let sent: Vec<_> = payloads.iter().enumerate().map(|(tag, payload)| (tagged(tag), &payload[..])).collect();
+            prop_assert_eq!(found, sent);
+        }
+
+        #[test]
+        fn no_bytes_are_too_strange(bytes: Vec<u8>, many: bool, lengths: [u32; 2]) {
+            let mut bytes = bytes;
+            if many {
+                bytes.resize(bytes.len().max(PREFIX), 0);
+                bytes[14] = What::Many.code();
+                bytes.extend_from_slice(&lengths[0].to_le_bytes());
+                bytes.extend_from_slice(&lengths[1].to_le_bytes());
+            }
             if let Some(prefix) = Prefix::parse(&bytes) {
+                for (at, length) in parts(&bytes, prefix.what) {
+                    prop_assert!(at + HEADER + length <= bytes.len());
+                }
                 prop_assert!(prefix.what != What::Data || bytes.len() >= HEAD);
                 prop_assert_eq!(&prefix.emit()[..15], &bytes[..15]);
             }

@@ -274,6 +274,14 @@ impl Slots {
         Ok(())
     }
 
+    /// Sends the first bytes of a slot that this process holds, at most what may be injected; it stays ours.
+    pub(crate) fn inject(&mut self, slot: Slot, bytes: usize, to: u64) -> std::result::Result<(), Denied> {
+        assert!(self.holders[slot.0 as usize] == Holder::Us && bytes <= self.slot_bytes);
+        let (message, ..) = self.parts(slot);
+        // SAFETY: as in `bytes`; nobody writes there before the call is over.
+        self.device.inject(unsafe { std::slice::from_raw_parts(message, bytes) }, to)
+    }
+
     /// Lets the provider work, and takes what has ended, in order. The slots are ours again.
     pub(crate) fn poll(&mut self, done: &mut Vec<Done>) {
         let Slots { device, blocks, holders, pieces, free_pieces, .. } = self;

@@ -1,7 +1,11 @@
 //! [`Ofi`]: one process's end of a fabric that libfabric drives.
 
 mod arrival;
+mod company;
 mod sending;
+
+pub(crate) use arrival::Place;
+pub(crate) use company::Kept;
 
 use crate::bell::{OfiBell, WaitObject};
 use crate::card::{OfiCard, OfiDirectory};
@@ -10,7 +14,7 @@ use crate::device::Device;
 use crate::flow::WINDOW;
 use crate::groups::Groups;
 use crate::operations::{OperationId, Operations};
-use crate::packet::{HEAD, What, header_of};
+use crate::packet::{HEAD, PREFIX, What, header_at};
 use crate::select::Wanted;
 use crate::slots::{Done, Piece, Slot, Slots};
 use std::cell::Cell;
@@ -29,7 +33,7 @@ use weft_wire::Header;
 /// Longest message in bytes, where the provider takes such long ones: what the engine sends in one packet, and what it says of
 /// a message of two. Without that such a message leaves in three, of which the last has a few dozen bytes.
 const LONGEST: usize = (32 << 10) + ANNOUNCED + HEAD;
-const ANNOUNCED: usize = 64;
+const ANNOUNCED: usize = 128;
 /// Largest payload that is copied at once, where the provider itself copies less.
 const LEAST_INLINE: usize = 192;
 /// Bytes per second of the kernel's sockets, and of packets through them that both ends copy (measured between two namespaces).
@@ -75,6 +79,12 @@ pub struct Ofi {
     pub(crate) numbers: HashMap<u32, u32>,
     /// By slot.
     pub(crate) uses: Vec<Use>,
+    /// By slot: packets that came in it and are not taken.
+    untaken: Vec<u16>,
+    /// Packets that wait to leave together.
+    company: company::Company,
+    /// Messages of packets that the library was given.
+    messages: u64,
     pub(crate) operations: Operations,
     /// Pieces that the library did not take, with the peer's number.
     pub(crate) waiting: VecDeque<(u32, Piece)>,
@@ -131,6 +141,9 @@ impl Ofi {
             peers: Vec::new(),
             numbers: HashMap::new(),
             uses: Vec::new(),
+            untaken: Vec::new(),
+            company: company::Company::default(),
+            messages: 0,
             operations: Operations::default(),
             waiting: VecDeque::new(),
             posted: 0,
@@ -151,6 +164,7 @@ impl Ofi {
             mourned: Vec::new(),
             groups: Groups::default(),
         };
+        ofi.company.gathers = ofi.slots.device_ref().offer().pays_calls();
         ofi.has_doors = ofi.answers_at_its_door();
         ofi.grow()?;
         ofi.post_receives();
@@ -185,6 +199,7 @@ impl Ofi {
     fn grow(&mut self) -> Result<()> {
         self.slots.grow()?;
         self.uses.resize(self.slots.count(), Use::Receive);
+        self.untaken.resize(self.slots.count(), 0);
         Ok(())
     }
 
@@ -296,17 +311,17 @@ impl Transport for Ofi {
 
     fn peek(&mut self, peer: PeerId) -> Option<(Header, &[u8])> {
         let &number = self.numbers.get(&peer.0)?;
-        let &(slot, bytes) = self.peers[number as usize].flow.front()?;
-        let message = self.slots.bytes(slot, bytes as usize);
-        Some((header_of(message), &message[HEAD..]))
+        let &Place { slot, at, end } = self.peers[number as usize].flow.front()?;
+        let message = self.slots.bytes(slot, end as usize);
+        Some((header_at(message, at as usize), &message[at as usize + HEAD - PREFIX..]))
     }
 
     fn advance(&mut self, peer: PeerId) {
         let Some(&number) = self.numbers.get(&peer.0) else { return };
         let flow = &mut self.peers[number as usize].flow;
-        let Some((slot, _)) = flow.take() else { return };
+        let Some(Place { slot, .. }) = flow.take() else { return };
         let owes = flow.owes_news();
-        self.slots.give_back(slot);
+        self.let_go(slot);
         if owes {
             self.news_are_due(number);
         }
@@ -332,6 +347,7 @@ impl Transport for Ofi {
     }
 
     fn progress(&mut self) -> bool {
+        self.begin_turn();
         let mut done = std::mem::take(&mut self.done);
         self.slots.poll(&mut done);
         let mut moved = !done.is_empty();
@@ -364,9 +380,15 @@ impl Transport for Ofi {
         }
         if awaited {
             let safe = !moved && !self.groups.have_news() && self.slots.device().may_sleep();
-            self.sleepers.may_sleep(safe, self.groups.are_silent());
+            // What the library refuses for now it may take without a word.
+            self.sleepers.may_sleep(safe, self.groups.are_silent() || !self.company.peers.is_empty());
         }
         moved
+    }
+
+    #[inline]
+    fn push_out(&mut self) {
+        self.end_turn();
     }
 
     fn has_left(&self) -> bool {

@@ -1,11 +1,28 @@
 //! What has ended: messages that came, sends and operations that are over.
 
 use super::{Ofi, Use};
-use crate::packet::{PREFIX, Prefix, What};
+use crate::packet::{HEAD, PREFIX, Prefix, What, parts};
 use crate::slots::{Done, Slot, Work};
 use weft_types::PeerId;
 
+/// Where a packet lies that has arrived: its header and what follows in a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(super) slot: Slot,
+    pub(super) at: u32,
+    pub(super) end: u32,
+}
+
 impl Ofi {
+    /// A packet of a slot is taken.
+    pub(super) fn let_go(&mut self, slot: Slot) {
+        let untaken = &mut self.untaken[slot.index()];
+        *untaken -= 1;
+        if *untaken == 0 {
+            self.slots.give_back(slot);
+        }
+    }
+
     pub(super) fn handle(&mut self, done: Done) {
         let good = done.error == 0;
         let slot = match done.work {
@@ -52,7 +69,7 @@ impl Ofi {
         // Whoever cannot be found cannot be answered either.
         let Ok(number) = self.introduce(prefix.from) else { return false };
         let peer = &mut self.peers[number as usize];
-        if peer.gone && prefix.what != What::Data {
+        if peer.gone && !matches!(prefix.what, What::Data | What::Many) {
             return false;
         }
         peer.heard = self.clock;
@@ -60,8 +77,18 @@ impl Ofi {
         peer.flow.told(prefix.taken, prefix.arrived);
         peer.resting = prefix.what == What::Rest;
         match prefix.what {
-            What::Data => {
-                if peer.flow.arrive(prefix.sequence, (slot, bytes as u32)).is_err() {
+            What::Data | What::Many => {
+                let mut sequence = prefix.sequence;
+                let mut untaken = 0;
+                let message = self.slots.bytes(slot, bytes.min(self.longest));
+                for (at, length) in parts(message, prefix.what) {
+                    let end = (at + HEAD - PREFIX + length) as u32;
+                    let place = Place { slot, at: at as u32, end };
+                    untaken += u16::from(peer.flow.arrive(sequence, place).is_ok());
+                    sequence = sequence.wrapping_add(1);
+                }
+                self.untaken[slot.index()] = untaken;
+                if untaken == 0 {
                     return false;
                 }
                 if !std::mem::replace(&mut peer.listed, true) {

@@ -54,6 +54,9 @@ impl Ofi {
     ///
     /// Always by a slot: of a message without one nobody learns to whom it failed.
     pub(crate) fn say(&mut self, number: u32, prefix: Prefix, named: Option<PeerId>) -> bool {
+        if self.let_leave(number).is_err() {
+            return false;
+        }
         let Some(slot) = self.slot() else { return false };
         let body = named.map_or([0; 4], |named| named.0.to_le_bytes());
         let bytes = if named.is_some() { PREFIX + body.len() } else { PREFIX };
@@ -107,8 +110,12 @@ impl Ofi {
     ) -> std::result::Result<(), Refused> {
         self.sendable(number)?;
         let bytes = HEAD + payload.len();
+        let fill = |place: &mut [u8]| place.copy_from_slice(payload);
         if bytes > self.inject {
-            return self.copy(number, header, payload.len(), |place| place.copy_from_slice(payload));
+            return self.copy(number, header, payload.len(), fill);
+        }
+        if self.keep(number, header, payload.len(), fill)?.is_none() {
+            return Ok(());
         }
         let mut message = [0; HEAD + LEAST_INLINE];
         let prefix = self.prefix(number, What::Data).emit();
@@ -121,6 +128,7 @@ impl Ofi {
             Ok(()) => {
                 peer.flow.was_sent();
                 peer.flow.news();
+                self.messages += 1;
                 Ok(())
             }
             Err(denied) => Err(self.refused(number, denied)),
@@ -135,6 +143,7 @@ impl Ofi {
         fill: F,
     ) -> std::result::Result<(), Refused> {
         self.sendable(number)?;
+        let Some(fill) = self.keep(number, header, len, fill)? else { return Ok(()) };
         let slot = self.slot_for_data().ok_or(Refused::Full)?;
         let prefix = self.prefix(number, What::Data).emit();
         self.rests = false;
@@ -146,6 +155,7 @@ impl Ofi {
         let flow = &mut self.peers[number as usize].flow;
         flow.was_sent();
         flow.news();
+        self.messages += 1;
         Ok(())
     }
 }

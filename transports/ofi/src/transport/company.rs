@@ -17,9 +17,9 @@ use weft_wire::Header;
 /// Packets to one peer in a row, outside of turns, that leave at once.
 const ROW: u32 = 4;
 /// Of those that follow, so many leave together.
-const COMPANY: u32 = 16;
+const COMPANY: u32 = 32;
 /// The longest payload that waits for company: several of them fit into a message.
-const SHORT: usize = 8 << 10;
+const SHORT: usize = 16 << 10;
 
 /// Packets that wait in a slot.
 #[derive(Debug)]

@@ -170,6 +170,48 @@ pub fn a_packet_stays_until_it_is_dropped<F: Fabric>(fabric: &mut F) {
     }
 }
 
+/// What was pushed out arrives while its sender does not look again: packets of a turn, and such as were sent between turns. Only for ways that
+/// lose nothing, as nobody is there to send a packet once more; so not among [`every_property`].
+pub fn what_is_pushed_out_needs_no_other_look<F: Fabric>(fabric: &mut F) {
+    const PACKETS: u32 = 12;
+    connect(fabric, 0, 1);
+    connect(fabric, 1, 0);
+    let (mut next, mut rounds) = (0, 0);
+    // The first ones make the connection.
+    for (from, to) in [(0, 1), (1, 0)] {
+        while offer(fabric, from, to, next, 8) != Ok(()) {
+            round(fabric);
+        }
+        while !take(fabric, to, from, next, 8) {
+            rounds += 1;
+            assert!(rounds < PATIENCE, "no connection from {from} to {to}");
+            round(fabric);
+        }
+    }
+    (0..1000).for_each(|_| round(fabric));
+    let length = |number: u32| (number as usize * 53) % 300;
+    for in_turn in [true, false, true] {
+        if in_turn {
+            fabric.ends()[0].progress();
+        }
+        for number in next + 1..=next + PACKETS {
+            assert_eq!(offer(fabric, 0, 1, number, length(number)), Ok(()), "a dozen short packets");
+        }
+        fabric.ends()[0].push_out();
+        for number in next + 1..=next + PACKETS {
+            let mut rounds = 0;
+            while !take(fabric, 1, 0, number, length(number)) {
+                rounds += 1;
+                assert!(rounds < PATIENCE, "packet {number} stays where it is (in a turn: {in_turn})");
+                fabric.ends()[1].progress();
+                fabric.idle();
+            }
+        }
+        next += PACKETS;
+        (0..1000).for_each(|_| round(fabric));
+    }
+}
+
 /// Everybody sends to everybody and takes whatever is announced: nobody is forgotten.
 pub fn all_talk_to_all<F: Fabric>(fabric: &mut F) {
     const MESSAGES: u32 = 40;

@@ -52,6 +52,13 @@ fn over(provider: &str, mortal: bool) {
     assert!(alone.ends[0].collectives().starts_with("libfabric: the engine runs collectives: "));
     drop(alone);
     kit::every_property(|processes| Processes::new(processes, &wanted, mortal));
+    for keeps_company in [false, true] {
+        let mut fabric = Processes::new(2, &wanted, mortal);
+        fabric.ends.iter_mut().for_each(|end| {
+            end.keep_company(keeps_company);
+        });
+        kit::what_is_pushed_out_needs_no_other_look(&mut fabric);
+    }
 }
 
 #[test]

@@ -221,12 +221,24 @@ fn over_udp(process: usize, cards: Cards) -> Rdma<Card<Udp>> {
     Rdma::open(card, PeerId(process as u32), Box::new(cards)).unwrap()
 }
 
+fn linked_by_udp(processes: usize) -> Real {
+    let cards = Cards::default();
+    let ends: Vec<_> = (0..processes).map(|process| over_udp(process, cards.clone())).collect();
+    *cards.0.lock().unwrap() = ends.iter().map(Rdma::card).collect();
+    Real(ends)
+}
+
 #[test]
 fn every_property_holds_over_udp() {
-    kit::every_property(|processes| {
-        let cards = Cards::default();
-        let ends: Vec<_> = (0..processes).map(|process| over_udp(process, cards.clone())).collect();
-        *cards.0.lock().unwrap() = ends.iter().map(Rdma::card).collect();
-        Real(ends)
-    });
+    kit::every_property(linked_by_udp);
+}
+
+/// The emulator keeps packets for company, with and without leave to do so between calls.
+#[test]
+fn what_is_pushed_out_leaves_over_udp() {
+    for keeps_company in [false, true] {
+        let mut fabric = linked_by_udp(2);
+        fabric.0.iter_mut().for_each(|end| end.keep_company(keeps_company));
+        kit::what_is_pushed_out_needs_no_other_look(&mut fabric);
+    }
 }

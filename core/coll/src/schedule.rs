@@ -219,7 +219,10 @@ impl Schedule {
     /// The same schedule, as this member's part of a call on a communicator.
     #[must_use]
     pub(crate) fn of(self, call: &Call<'_>, group: Group) -> Schedule {
-        Schedule { outline: Outline::of(call, group), ..self }
+        // No device has steps on others' memory.
+        let remote = |step: &Step| matches!(step, Step::Offer { .. } | Step::Put { .. } | Step::Get { .. });
+        let outline = if self.steps.iter().any(remote) { None } else { Outline::of(call, group) };
+        Schedule { outline, ..self }
     }
 
     /// The steps, by [`StepId`].
@@ -543,7 +546,11 @@ mod tests {
         assert_eq!(schedule.successors(wait), [used]);
         assert_eq!(schedule.successors(shown), [seen, overwritten]);
         assert_eq!(schedule.successors(seen), [overwritten]);
-        assert_eq!(schedule.successors(read_too), [overwritten], "who only reads need not wait for the other reader");
+        assert_eq!(
+            schedule.successors(read_too),
+            [overwritten],
+            "who only reads need not wait for the other reader"
+        );
     }
 
     #[test]

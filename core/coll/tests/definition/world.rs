@@ -253,7 +253,10 @@ pub(crate) fn check_channels(schedules: &[Schedule]) {
             };
             for &key in keys {
                 if let Some(earlier) = seen.insert(key, id) {
-                    assert!(schedule.successors(earlier).contains(&id), "{key:?} is used twice without order");
+                    assert!(
+                        schedule.successors(earlier).contains(&id),
+                        "{key:?} is used twice without order"
+                    );
                 }
             }
         }

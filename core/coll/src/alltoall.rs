@@ -69,6 +69,44 @@ pub(crate) fn spread(
     }
 }
 
+/// As [`spread`], but each rank writes its blocks into the others' receive arguments, which they offer: at most `window` offers and
+/// as many writes at a time.
+pub(crate) fn by_puts(
+    b: &mut Builder,
+    group: Group,
+    send: Option<Blocks<'_>>,
+    recv: Blocks<'_>,
+    window: usize,
+) {
+    let Group { rank, size } = group;
+    let outgoing: Vec<Range> = match send {
+        Some(send) => (0..size).map(|peer| send.send(peer)).collect(),
+        None => (0..size).map(|peer| keep(b, rank, peer, recv.recv(peer))).collect(),
+    };
+    let (mut written, mut awaited): (Vec<StepId>, Vec<StepId>) = (Vec::new(), Vec::new());
+    let behind = |b: &mut Builder, earlier: &[StepId], step: StepId| {
+        if let Some(&before) = earlier.len().checked_sub(window).map(|at| &earlier[at]) {
+            b.order(before, step);
+        }
+    };
+    for distance in 1..size {
+        let (to, from) = ((rank + distance) % size, (rank + size - distance) % size);
+        if recv.recv(from).bytes > 0 {
+            let (offer, wait) = b.offer_to_write(0, from, recv.recv(from));
+            behind(b, &awaited, offer);
+            awaited.push(wait);
+        }
+        if outgoing[to as usize].bytes > 0 {
+            let put = b.put(0, to, outgoing[to as usize]);
+            behind(b, &written, put);
+            written.push(put);
+        }
+    }
+    if send.is_some() {
+        b.copy(outgoing[rank as usize], recv.recv(rank));
+    }
+}
+
 /// Saves a block that the peer's will overwrite (section 6.8: with `MPI_IN_PLACE` data is taken from the receive buffer).
 fn keep(b: &mut Builder, rank: u32, peer: u32, block: Range) -> Range {
     if peer == rank || block.bytes == 0 {

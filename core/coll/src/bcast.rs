@@ -11,6 +11,22 @@ pub(crate) fn tree(b: &mut Builder, group: Group, root: u32, bytes: u64, shape: 
     add_tree(b, group, root, Range::new(Buffer::Recv, 0, bytes), shape, segment);
 }
 
+/// Down a tree: each rank reads what the one above it offers, all at once, and offers it to those below.
+pub(crate) fn tree_by_gets(b: &mut Builder, group: Group, root: u32, bytes: u64, shape: Shape) {
+    let rotation = Rotation { root, size: group.size };
+    let tree = Tree::new(shape, rotation.relative(group.rank), group.size);
+    let data = Range::new(Buffer::Recv, 0, bytes);
+    if bytes == 0 {
+        return;
+    }
+    if let Some(parent) = tree.parent {
+        b.get(0, rotation.absolute(parent), data);
+    }
+    for &(child, _) in tree.children.iter().rev() {
+        b.offer_to_read(0, rotation.absolute(child), data);
+    }
+}
+
 /// Appends a broadcast of `data` down a tree.
 pub(crate) fn add_tree(b: &mut Builder, group: Group, root: u32, data: Range, shape: Shape, segment: u64) {
     let rotation = Rotation { root, size: group.size };

@@ -61,7 +61,9 @@ pub use model::{Estimate, Link, Model};
 pub use registry::{Algorithm, plan, plan_by, rank_algorithms};
 pub use reproducible::plan_reproducible;
 pub use rules::{Rule, Rules};
-pub use schedule::{Buffer, Builder, Collective, Outline, Range, Schedule, ScratchNeed, Step, StepId};
+pub use schedule::{
+    Access, Buffer, Builder, Collective, Outline, Range, Schedule, ScratchNeed, Step, StepId,
+};
 
 use weft_types::Tag;
 

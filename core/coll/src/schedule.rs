@@ -91,6 +91,56 @@ pub enum Step {
         /// Right operand and result.
         into: Range,
     },
+    /// Tell a rank where a range of this rank's lies, so that it puts into it or gets from it. From now until the
+    /// [`Step::Await`] behind it the range is the other's.
+    Offer {
+        /// Who may.
+        to: u32,
+        /// As in the put or get and in the await. The offer takes this channel on its way there, the flag the next one on its way back.
+        channel: u16,
+        /// What is offered.
+        range: Range,
+        /// What for.
+        access: Access,
+    },
+    /// Write a range to what a rank has offered on the channel, wait for the offer before, and raise its flag when the bytes are there.
+    Put {
+        /// Whose memory.
+        to: u32,
+        /// As in its offer.
+        channel: u16,
+        /// Data, as long as what is offered.
+        from: Range,
+    },
+    /// Read what a rank has offered on the channel, wait for the offer before, and raise its flag when the bytes are here.
+    Get {
+        /// Whose memory.
+        from: u32,
+        /// As in its offer.
+        channel: u16,
+        /// Room, as long as what is offered.
+        into: Range,
+    },
+    /// Wait for the flag that says that a rank has done with what was offered to it on the channel.
+    Await {
+        /// To whom it was offered.
+        from: u32,
+        /// As in the offer.
+        channel: u16,
+        /// What was offered.
+        range: Range,
+        /// What for.
+        access: Access,
+    },
+}
+
+/// What another rank does with memory that it is offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Access {
+    /// It gets all of it.
+    Read,
+    /// It puts all of it.
+    Write,
 }
 
 /// Number of channels between two ranks in one schedule.
@@ -169,7 +219,10 @@ impl Schedule {
     /// The same schedule, as this member's part of a call on a communicator.
     #[must_use]
     pub(crate) fn of(self, call: &Call<'_>, group: Group) -> Schedule {
-        Schedule { outline: Outline::of(call, group), ..self }
+        // No device has steps on others' memory.
+        let remote = |step: &Step| matches!(step, Step::Offer { .. } | Step::Put { .. } | Step::Get { .. });
+        let outline = if self.steps.iter().any(remote) { None } else { Outline::of(call, group) };
+        Schedule { outline, ..self }
     }
 
     /// The steps, by [`StepId`].
@@ -204,7 +257,12 @@ impl Schedule {
         self.outline = None;
         for step in &mut self.steps {
             match step {
-                Step::Send { to: rank, .. } | Step::Recv { from: rank, .. } => *rank = name(*rank),
+                Step::Send { to: rank, .. }
+                | Step::Recv { from: rank, .. }
+                | Step::Offer { to: rank, .. }
+                | Step::Put { to: rank, .. }
+                | Step::Get { from: rank, .. }
+                | Step::Await { from: rank, .. } => *rank = name(*rank),
                 Step::Copy { .. } | Step::Reduce { .. } => {}
             }
         }
@@ -225,7 +283,7 @@ pub struct Builder {
     edges: Vec<(StepId, StepId)>,
     scratch: Vec<ScratchNeed>,
     /// Accesses that later ones may conflict with, by where they begin.
-    accesses: BTreeMap<Place, Access>,
+    accesses: BTreeMap<Place, Touch>,
     /// Bytes of the longest of them.
     longest: u64,
     /// What is added to ranks.
@@ -246,7 +304,7 @@ struct Frame {
 type Place = (Buffer, i64, u64, StepId);
 
 #[derive(Debug)]
-struct Access {
+struct Touch {
     end: u64,
     writes: bool,
 }
@@ -359,6 +417,42 @@ impl Builder {
         }
     }
 
+    /// Lets rank `to` put into `range` on a channel, and waits until it has: the steps of the offer and of the wait. Channels as in
+    /// [`Builder::send_on`], of which an offer takes two, from an even one on.
+    pub fn offer_to_write(&mut self, channel: u16, to: u32, range: Range) -> (StepId, StepId) {
+        self.offer(channel, to, range, Access::Write)
+    }
+
+    /// Lets rank `to` get `range` on a channel, and waits until it has.
+    pub fn offer_to_read(&mut self, channel: u16, to: u32, range: Range) -> (StepId, StepId) {
+        self.offer(channel, to, range, Access::Read)
+    }
+
+    fn offer(&mut self, channel: u16, to: u32, range: Range, access: Access) -> (StepId, StepId) {
+        debug_assert!(u32::from(channel) < CHANNELS && channel.is_multiple_of(2));
+        let (to, range) = (self.absolute(to), self.placed(range));
+        let writes = access == Access::Write;
+        let offer = self.push(Step::Offer { to, channel, range, access }, &[(range, writes)]);
+        let wait = self.push(Step::Await { from: to, channel, range, access }, &[(range, writes)]);
+        // Of an empty range, and of one that is only read, nothing else says so.
+        self.order(offer, wait);
+        (offer, wait)
+    }
+
+    /// Puts `from` into what rank `to` offers on a channel.
+    pub fn put(&mut self, channel: u16, to: u32, from: Range) -> StepId {
+        debug_assert!(u32::from(channel) < CHANNELS && channel.is_multiple_of(2));
+        let (to, from) = (self.absolute(to), self.placed(from));
+        self.push(Step::Put { to, channel, from }, &[(from, false)])
+    }
+
+    /// Gets `into` from what rank `from` offers on a channel.
+    pub fn get(&mut self, channel: u16, from: u32, into: Range) -> StepId {
+        debug_assert!(u32::from(channel) < CHANNELS && channel.is_multiple_of(2));
+        let (from, into) = (self.absolute(from), self.placed(into));
+        self.push(Step::Get { from, channel, into }, &[(into, true)])
+    }
+
     /// Lets `later` wait for `earlier` though they share no data.
     pub fn order(&mut self, earlier: StepId, later: StepId) {
         debug_assert!(earlier < later);
@@ -388,7 +482,7 @@ impl Builder {
             }
         }
         for &(Range { buffer, displacement, start, bytes }, writes) in touched {
-            let access = Access { end: start + bytes, writes };
+            let access = Touch { end: start + bytes, writes };
             self.accesses.insert((buffer, displacement, start, id), access);
             self.longest = self.longest.max(bytes);
         }
@@ -434,6 +528,29 @@ mod tests {
         assert_eq!(schedule.successors(received), [sent, reused]);
         assert_eq!(schedule.successors(sent), [reused]);
         assert!(schedule.successors(other).is_empty());
+    }
+
+    #[test]
+    fn what_is_offered_is_the_others_until_its_flag_is_raised() {
+        let mut b = Builder::new();
+        let (first, second) = (Range::new(Buffer::Recv, 0, 8), Range::new(Buffer::Recv, 8, 8));
+        let received = b.recv(3, first);
+        let (offer, wait) = b.offer_to_write(0, 1, first);
+        let used = b.send(2, first.part(4, 4));
+        let (shown, seen) = b.offer_to_read(2, 1, second);
+        let read_too = b.send(2, second);
+        let overwritten = b.get(0, 4, second);
+        let schedule = b.finish();
+        assert_eq!(schedule.successors(received), [offer]);
+        assert_eq!(schedule.successors(offer), [wait]);
+        assert_eq!(schedule.successors(wait), [used]);
+        assert_eq!(schedule.successors(shown), [seen, overwritten]);
+        assert_eq!(schedule.successors(seen), [overwritten]);
+        assert_eq!(
+            schedule.successors(read_too),
+            [overwritten],
+            "who only reads need not wait for the other reader"
+        );
     }
 
     #[test]

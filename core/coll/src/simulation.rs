@@ -33,6 +33,15 @@ pub struct Outcome {
 const SEND: u8 = 0;
 const RECV: u8 = 1;
 const LOCAL: u8 = 2;
+/// Awaits an offer, then writes.
+const PUT: u8 = 3;
+/// Awaits an offer, then reads.
+const GET: u8 = 4;
+/// Awaits what it reads.
+const GETTING: u8 = 5;
+
+/// Added to the channel of what a get awaits, so that it is no message of the schedule's.
+const READ: u16 = 1 << 15;
 
 /// The steps of all ranks.
 #[derive(Default)]
@@ -62,6 +71,11 @@ impl Steps {
                 Step::Send { to, channel, from } => (SEND, to, channel, from.bytes),
                 Step::Recv { from, channel, into } => (RECV, from, channel, into.bytes),
                 Step::Copy { into, .. } | Step::Reduce { into, .. } => (LOCAL, 0, 0, into.bytes),
+                Step::Offer { to, channel, .. } => (SEND, to, channel, 0),
+                Step::Put { to, channel, from } => (PUT, to, channel, from.bytes),
+                Step::Get { from, channel, into } => (GET, from, channel, into.bytes),
+                // Neither what was put nor a flag takes this rank's processor a copy.
+                Step::Await { from, channel, .. } => (RECV, from, channel + 1, 0),
             };
             self.kind.push(kind);
             self.peer.push(peer);
@@ -205,15 +219,15 @@ impl World<'_> {
         match next {
             Ready::Take(step) => {
                 self.take(rank, step as usize);
-                self.complete(rank, step as usize);
+                self.taken(rank, step as usize);
             }
             Ready::Start(step) => {
                 let step = step as usize;
                 match self.steps.kind[step] {
                     SEND => self.send(rank, step),
-                    RECV => {
+                    RECV | PUT | GET => {
                         if self.recv(rank, step) {
-                            self.complete(rank, step);
+                            self.taken(rank, step);
                         }
                     }
                     _ => {
@@ -270,6 +284,47 @@ impl World<'_> {
         self.complete(rank, step);
     }
 
+    /// A message that a step has awaited is here.
+    fn taken(&mut self, rank: u32, step: usize) {
+        match self.steps.kind[step] {
+            PUT => {
+                self.steps.channel[step] += 1;
+                self.send(rank, step);
+            }
+            GET => self.read(rank, step),
+            // The flag for the owner.
+            GETTING => {
+                (self.steps.bytes[step], self.steps.channel[step]) = (0, self.steps.channel[step] + 1);
+                self.send(rank, step);
+            }
+            _ => self.complete(rank, step),
+        }
+    }
+
+    /// Asks an adapter for the bytes of an offer; the owner's processor has no part in it.
+    fn read(&mut self, rank: u32, step: usize) {
+        let (from, bytes) = (self.steps.peer[step], self.steps.bytes[step]);
+        let channel = self.steps.channel[step] | READ;
+        let link = self.model.link(from, rank);
+        let free = &mut self.free[rank as usize];
+        *free += ticks(link.overhead);
+        let asked = *free + ticks(link.latency);
+        let message = Message { to: rank, from, channel, bytes };
+        let groups = self.model.layout.levels.first().map(|level| &level.groups);
+        let event = match groups.map(|groups| (groups.group(from), groups.group(rank))) {
+            Some((there, here)) if there != here => {
+                self.outcome.far_bytes += bytes;
+                let start = asked.max(self.leaving[there as usize]);
+                self.leaving[there as usize] = start + occupied(link, bytes);
+                (start + ticks(link.latency), Event::Enter(message))
+            }
+            _ => (asked + ticks(bytes as f64 * link.per_byte), Event::Arrive(message)),
+        };
+        self.steps.kind[step] = GETTING;
+        self.posted.entry((rank, from, channel)).or_default().push_back(step as u32);
+        self.events.push(Reverse(event));
+    }
+
     fn enter(&mut self, time: u64, message: Message) {
         let link = self.model.link(message.from, message.to);
         let groups = self.model.layout.levels.first().map(|level| &level.groups);
@@ -298,7 +353,8 @@ impl World<'_> {
     /// The receiver's part of a message.
     fn take(&mut self, rank: u32, step: usize) {
         let link: &Link = self.model.link(rank, self.steps.peer[step]);
-        let copies = self.steps.bytes[step] as f64 * link.per_byte_of_processor() * (link.duplex - 1.0);
+        let bytes = if self.steps.kind[step] == RECV { self.steps.bytes[step] } else { 0 };
+        let copies = bytes as f64 * link.per_byte_of_processor() * (link.duplex - 1.0);
         self.free[rank as usize] += ticks(link.overhead + copies);
     }
 

@@ -14,6 +14,7 @@
 mod bound;
 mod failure;
 mod offload;
+mod remote;
 
 use crate::engine::Engine;
 use crate::internal::Notice;
@@ -25,6 +26,7 @@ use std::collections::VecDeque;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use weft_api::offload::GroupId;
+use weft_api::zero_copy::RegionId;
 use weft_coll::{Buffer, Execution, Range, Step, StepId};
 use weft_datatype::{Datatype, Elements, Kernel, Memory, RecvBuf, ScratchPool, SendBuf, memory};
 use weft_types::{ContextId, Error, ErrorClass, PeerId, Rank, Result, Tag};
@@ -177,6 +179,10 @@ struct Vectors {
     /// Sends and receives that have not ended.
     pending: Vec<(StepId, RequestId)>,
     scratch: Vec<Memory>,
+    /// Puts and gets under way.
+    remote: Vec<remote::Remote>,
+    /// Registered for others.
+    exposed: Vec<RegionId>,
 }
 
 /// Ended runs whose memory is kept for the next ones.
@@ -198,6 +204,8 @@ pub(crate) struct Schedules {
     handed_over: u32,
     /// Runs that it has been given so far.
     ever_handed_over: u64,
+    /// Memory that others were offered so far.
+    offered: u64,
 }
 
 impl Schedules {
@@ -320,9 +328,9 @@ impl Engine {
             let entry = active.vectors.pending.iter().position(|&(pending, _)| pending == step);
             active.vectors.pending.swap_remove(entry.expect("a notice is of a pending step"));
             if active.taken_back && completion.status.cancelled {
-                self.pay(&active, step);
+                self.pay_for_cancelled(&active, step);
             }
-            active.ended(step, completion);
+            self.step_ended(slot, step, &mut active, completion);
             self.advance(slot, active);
         }
         if self.state.schedules.owed > 0 && !(self.state.gone.is_empty() && self.state.partings.is_empty()) {
@@ -374,6 +382,7 @@ impl Engine {
             self.state.schedules.owed += 1;
             self.explain_failure(&mut active);
             self.take_back(&active);
+            self.withdraw_offers(&mut active);
         }
         let over = active.vectors.execution.is_finished() || active.error.is_some();
         if !over || !active.vectors.pending.is_empty() || active.callbacks > 0 {
@@ -386,6 +395,7 @@ impl Engine {
     /// A run is over: what follows on it, or its end.
     fn conclude(&mut self, slot: u32, mut active: Box<Active>) {
         let (request, error) = (active.request, active.error.take());
+        self.withdraw_offers(&mut active);
         let schedules = &mut self.state.schedules;
         schedules.owed -= u32::from(active.taken_back);
         active.vectors.scratch.drain(..).for_each(|memory| schedules.pool.recycle(memory));
@@ -483,6 +493,9 @@ impl Engine {
                     }
                 }
             }
+            Step::Offer { .. } | Step::Put { .. } | Step::Get { .. } | Step::Await { .. } => {
+                return self.start_remote(slot, step, active);
+            }
         }
         Ok(())
     }
@@ -529,15 +542,21 @@ impl Active {
             self.error = Some(error);
             return;
         }
-        if let Step::Recv { from, into, .. } = self.run.schedule.steps()[step as usize]
-            && completion.status.bytes != into.bytes
-        {
+        let got = completion.status.bytes;
+        let disagrees = match self.run.schedule.steps()[step as usize] {
+            Step::Recv { from, into, .. } => (got != into.bytes).then_some((from, into)),
+            Step::Await { from, range, access, .. } => {
+                (!remote::is_flag(access, range, got)).then_some((from, range))
+            }
+            _ => None,
+        };
+        if let Some((from, into)) = disagrees {
             self.error = Some(Error::new(
                 ErrorClass::TRUNCATE,
                 format!(
                     "a collective operation got {} bytes from rank {from} where {} were expected: the ranks disagree \
                      about count, datatype or root (section 6.1)",
-                    completion.status.bytes, into.bytes
+                    got, into.bytes
                 ),
             ));
             return;

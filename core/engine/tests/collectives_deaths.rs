@@ -37,6 +37,7 @@ fn calls(count: u64) -> Vec<Call<'static>> {
         Call::Reduce { root: 0, vector, in_place: false },
         Call::Allreduce { vector, in_place: false },
         Call::Allgather { bytes: 4 * count, in_place: false },
+        Call::Alltoall { bytes: 4 * count, in_place: false },
     ]
 }
 
@@ -60,8 +61,12 @@ fn one(
     let start = |world: &mut World, sequence: u32, rank: u32| -> RequestId {
         let schedule = algorithm.build(call, Group { rank, size }, &model);
         let memory = |count: u64| Memory::scratch(&int(), count).unwrap();
-        let many = if matches!(call, Call::Allgather { .. }) { u64::from(size) } else { 1 };
-        let arguments = Arguments::new(memory(count), memory(many * count));
+        let (sent, received) = match call {
+            Call::Allgather { .. } => (1, u64::from(size)),
+            Call::Alltoall { .. } => (u64::from(size), u64::from(size)),
+            _ => (1, 1),
+        };
+        let arguments = Arguments::new(memory(sent * count), memory(received * count));
         let kernel = PredefinedOp::Sum.kernel(&int()).unwrap();
         let reduction =
             Reduction { datatype: int(), operation: Operation::Predefined(kernel), name: "MPI_SUM" };

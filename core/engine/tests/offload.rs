@@ -105,13 +105,21 @@ fn with_devices(size: u32, seed: u64, device: DeviceConfig) -> World {
     World::new(size).seed(seed).full(0.1).fabric(|fabric| fabric.device = Some(device)).build()
 }
 
+/// The algorithms that a device is asked about: those without steps on other ranks' memory.
+fn for_devices(call: &Call<'_>, group: Group) -> impl Iterator<Item = &'static Algorithm> {
+    let model = Model::default();
+    let all: Vec<_> = candidates(call, group, &model).collect();
+    let call = *call;
+    all.into_iter().filter(move |algorithm| algorithm.build(&call, group, &model).outline().is_some())
+}
+
 #[test]
 fn a_collective_ends_while_no_process_does_anything() {
     let doubles = basic(abi::MPI_DOUBLE);
     let sum = predefined(PredefinedOp::Sum, &doubles);
     for size in [2, 3, 8] {
         for (call, count) in calls(700, size).into_iter().zip([0, 700, 700, 700]) {
-            for algorithm in candidates(&call, Group { rank: 0, size }, &Model::default()) {
+            for algorithm in for_devices(&call, Group { rank: 0, size }) {
                 let mut world = with_devices(size, 3, DeviceConfig::default());
                 let parts: Vec<Part> = (0..size)
                     .map(|rank| {
@@ -237,7 +245,7 @@ fn devices_give_the_bits_that_processes_give() {
                     let reduction = predefined(operation, &double);
                     let bytes = if call == Call::Barrier { 0 } else { 8 * count };
                     let data: Vec<Vec<u8>> = (0..size).map(|_| random_doubles(&mut random, bytes)).collect();
-                    for algorithm in candidates(&call, Group { rank: 0, size }, &Model::default()) {
+                    for algorithm in for_devices(&call, Group { rank: 0, size }) {
                         let run = |device| results(&call, algorithm, size, types, &data, &reduction, device);
                         let host = run(None);
                         for slots in [0, 1, 64] {

@@ -89,6 +89,20 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
         },
     },
     Algorithm {
+        name: "binomial-gets",
+        operations: &["bcast"],
+        source: "binomial, each rank reads from the one above it what that one offers",
+        applies: always,
+        estimate: |estimate, call, group, _| {
+            bcast::estimate(estimate, group, 0.0, Shape::Binomial);
+            bcast::estimate(estimate, group, bytes_of(call), Shape::Binomial);
+        },
+        write: |b, call, group, _| {
+            let &Call::Bcast { root, bytes } = call else { wrong(call) };
+            bcast::tree_by_gets(b, group, root, bytes, Shape::Binomial);
+        },
+    },
+    Algorithm {
         name: "pipelined-chain",
         operations: &["bcast"],
         source: "Pjesivac-Grbovic et al., Performance analysis of MPI collective operations, 2007",
@@ -246,18 +260,23 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
             estimate.all_pairs(batches, bytes_of(call));
         },
         write: |b, call, group, model| {
-            use alltoall::Blocks;
-            let (send, recv, in_place) = match *call {
-                Call::Alltoall { bytes, in_place } => (Blocks::Even(bytes), Blocks::Even(bytes), in_place),
-                Call::Alltoallv { send, recv, in_place } => {
-                    (Blocks::Varying(send), Blocks::Varying(recv), in_place)
-                }
-                Call::Alltoallw { send, recv, in_place } => {
-                    (Blocks::PerPeer(send), Blocks::PerPeer(recv), in_place)
-                }
-                _ => wrong(call),
-            };
-            alltoall::spread(b, group, (!in_place).then_some(send), recv, model.window);
+            let (send, recv) = exchanged(call);
+            alltoall::spread(b, group, send, recv, model.window);
+        },
+    },
+    Algorithm {
+        name: "puts",
+        operations: &["alltoall", "alltoallv", "alltoallw"],
+        source: "the definition, section 6.8, by writes into memory that its owners offer",
+        applies: always,
+        estimate: |estimate, call, group, model| {
+            let batches = ((ranks(group) - 1.0) / model.window as f64).ceil();
+            estimate.all_pairs(batches, 0.0);
+            estimate.all_pairs(batches, bytes_of(call));
+        },
+        write: |b, call, group, model| {
+            let (send, recv) = exchanged(call);
+            alltoall::by_puts(b, group, send, recv, model.window);
         },
     },
     Algorithm {
@@ -291,6 +310,18 @@ fn gather_or_scatter(b: &mut Builder, call: &Call<'_>, group: Group, shape: Shap
         Call::Scatter { root, bytes, in_place } => gather::scatter(b, group, root, bytes, in_place, shape),
         _ => wrong(call),
     }
+}
+
+/// The blocks that leave, unless they are those that come (`MPI_IN_PLACE`), and those that come.
+fn exchanged<'a>(call: &Call<'a>) -> (Option<alltoall::Blocks<'a>>, alltoall::Blocks<'a>) {
+    use alltoall::Blocks;
+    let (send, recv, in_place) = match *call {
+        Call::Alltoall { bytes, in_place } => (Blocks::Even(bytes), Blocks::Even(bytes), in_place),
+        Call::Alltoallv { send, recv, in_place } => (Blocks::Varying(send), Blocks::Varying(recv), in_place),
+        Call::Alltoallw { send, recv, in_place } => (Blocks::PerPeer(send), Blocks::PerPeer(recv), in_place),
+        _ => wrong(call),
+    };
+    ((!in_place).then_some(send), recv)
 }
 
 fn gathered<'a>(call: &Call<'a>) -> (allgather::Blocks<'a>, bool) {

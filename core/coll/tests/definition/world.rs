@@ -1,7 +1,7 @@
 //! All ranks of a collective in one process: plain memory, messages by value, steps in random order.
 
 use std::collections::{HashMap, VecDeque};
-use weft_coll::{Buffer, Execution, Range, Schedule, Step, StepId};
+use weft_coll::{Access, Buffer, Execution, Range, Schedule, Step, StepId};
 
 /// splitmix64: small, seedable, good enough to shuffle.
 pub(crate) struct Random(pub(crate) u64);
@@ -57,6 +57,8 @@ struct Rank {
     execution: Execution,
     memory: Memory,
     posted: Vec<(StepId, u32, u16, Range)>,
+    /// Steps that wait for an offer or for a flag.
+    remote: Vec<StepId>,
 }
 
 /// From, to, channel.
@@ -69,6 +71,10 @@ type Message = (StepId, Range, Option<Vec<u8>>);
 pub(crate) struct World {
     ranks: Vec<Rank>,
     wire: HashMap<Path, VecDeque<Message>>,
+    /// What was offered to the second rank of the path, and what for.
+    offers: HashMap<Path, VecDeque<(Range, Access)>>,
+    /// Flags raised at the second rank of the path.
+    flags: HashMap<Path, u32>,
     operation: Operation,
     sends: Sends,
 }
@@ -90,10 +96,11 @@ impl World {
                 schedule: schedule.clone(),
                 memory,
                 posted: Vec::new(),
+                remote: Vec::new(),
             }
         };
         let ranks = schedules.iter().zip(memories).map(rank).collect();
-        World { ranks, wire: HashMap::new(), operation, sends }
+        World { ranks, wire: HashMap::new(), offers: HashMap::new(), flags: HashMap::new(), operation, sends }
     }
 
     /// Runs all ranks but `absent` until nothing moves. `absent` is as good as not having called yet.
@@ -119,6 +126,8 @@ impl World {
         self.run_without(None, random);
         assert!((0..self.ranks.len()).all(|rank| self.is_finished(rank)), "deadlock");
         assert!(self.wire.values().all(VecDeque::is_empty), "a message nobody received");
+        assert!(self.offers.values().all(VecDeque::is_empty), "an offer nobody took");
+        assert!(self.flags.values().all(|&raised| raised == 0), "a flag nobody awaited");
         self.ranks.into_iter().map(|rank| rank.memory).collect()
     }
 
@@ -154,8 +163,24 @@ impl World {
                     (self.operation)(&left, rank.memory.slice(into));
                     rank.execution.completed(&rank.schedule, step);
                 }
+                Step::Offer { to, channel, range, access } => {
+                    self.offers.entry((me as u32, to, channel)).or_default().push_back((range, access));
+                    rank.execution.completed(&rank.schedule, step);
+                }
+                Step::Put { .. } | Step::Get { .. } | Step::Await { .. } => rank.remote.push(step),
             }
         }
+        let remote = std::mem::take(&mut rank.remote);
+        for step in remote {
+            if self.reaches(me, step) {
+                moved = true;
+                let rank = &mut self.ranks[me];
+                rank.execution.completed(&rank.schedule, step);
+            } else {
+                self.ranks[me].remote.push(step);
+            }
+        }
+        let rank = &mut self.ranks[me];
         for posted in std::mem::take(&mut rank.posted) {
             let (step, from, channel, into) = posted;
             let queue = self.wire.get_mut(&(from, me as u32, channel));
@@ -178,18 +203,61 @@ impl World {
     }
 }
 
+impl World {
+    /// Does a step on another's memory, or sees a flag. False: not yet.
+    fn reaches(&mut self, me: usize, step: StepId) -> bool {
+        let step = self.ranks[me].schedule.steps()[step as usize];
+        let (peer, channel, mine, wanted) = match step {
+            Step::Put { to, channel, from } => (to, channel, from, Access::Write),
+            Step::Get { from, channel, into } => (from, channel, into, Access::Read),
+            Step::Await { from, channel, .. } => {
+                let flag = self.flags.entry((from, me as u32, channel)).or_default();
+                let raised = *flag > 0;
+                *flag -= u32::from(raised);
+                return raised;
+            }
+            _ => unreachable!("not on another's memory"),
+        };
+        let offers = self.offers.get_mut(&(peer, me as u32, channel));
+        let Some((theirs, access)) = offers.and_then(VecDeque::pop_front) else { return false };
+        assert_eq!((access, theirs.bytes), (wanted, mine.bytes), "{step:?} on what {peer} offers to {me}");
+        match access {
+            Access::Write => {
+                let data = self.ranks[me].memory.slice(mine).to_vec();
+                self.ranks[peer as usize].memory.slice(theirs).copy_from_slice(&data);
+            }
+            Access::Read => {
+                let data = self.ranks[peer as usize].memory.slice(theirs).to_vec();
+                self.ranks[me].memory.slice(mine).copy_from_slice(&data);
+            }
+        }
+        *self.flags.entry((me as u32, peer, channel)).or_default() += 1;
+        true
+    }
+}
+
 /// Between two ranks every channel is used once, unless the messages on it are ordered at both ends.
 pub(crate) fn check_channels(schedules: &[Schedule]) {
     for schedule in schedules {
         let mut seen: HashMap<(bool, u32, u16), StepId> = HashMap::new();
         for (step, id) in schedule.steps().iter().zip(0..) {
-            let key = match *step {
-                Step::Send { to, channel, .. } => (true, to, channel),
-                Step::Recv { from, channel, .. } => (false, from, channel),
-                _ => continue,
+            // (whether it leaves, the other rank, channel)
+            let keys: &[_] = match *step {
+                Step::Send { to, channel, .. } | Step::Offer { to, channel, .. } => &[(true, to, channel)],
+                Step::Recv { from, channel, .. } => &[(false, from, channel)],
+                Step::Put { to: peer, channel, .. } | Step::Get { from: peer, channel, .. } => {
+                    &[(false, peer, channel), (true, peer, channel + 1)]
+                }
+                Step::Await { from, channel, .. } => &[(false, from, channel + 1)],
+                Step::Copy { .. } | Step::Reduce { .. } => &[],
             };
-            if let Some(earlier) = seen.insert(key, id) {
-                assert!(schedule.successors(earlier).contains(&id), "{key:?} is used twice without order");
+            for &key in keys {
+                if let Some(earlier) = seen.insert(key, id) {
+                    assert!(
+                        schedule.successors(earlier).contains(&id),
+                        "{key:?} is used twice without order"
+                    );
+                }
             }
         }
     }

@@ -15,6 +15,7 @@
 
 use super::Active;
 use super::bound::Run;
+use super::remote::unlike_flag;
 use crate::engine::{Engine, State};
 use crate::failure::OUT_OF_REACH;
 use crate::types::{Envelope, Selector, SendMode, Started};
@@ -115,8 +116,24 @@ impl Engine {
         match active.run.schedule.steps()[step as usize] {
             Step::Send { to, channel, from } => self.send_wrong(active, Rank(to), channel, from.bytes),
             Step::Recv { from, channel, .. } => self.take_unwanted(active, Rank(from), channel),
+            Step::Offer { to, channel, .. } => self.send_wrong(active, Rank(to), channel, 1),
+            Step::Await { from, channel, .. } => self.take_unwanted(active, Rank(from), channel + 1),
+            Step::Put { to: other, channel, .. } | Step::Get { from: other, channel, .. } => {
+                self.take_unwanted(active, Rank(other), channel);
+                self.pay_flag(active, step);
+            }
             Step::Copy { .. } | Step::Reduce { .. } => {}
         }
+    }
+
+    /// As [`Engine::pay`], of a put or a get whose offer has been taken.
+    pub(super) fn pay_flag(&mut self, active: &Active, step: StepId) {
+        let (other, channel, expected) = match active.run.schedule.steps()[step as usize] {
+            Step::Put { to, channel, from } => (to, channel, unlike_flag(from.bytes, true)),
+            Step::Get { from, channel, into } => (from, channel, unlike_flag(into.bytes, false)),
+            _ => return,
+        };
+        self.send_wrong(active, Rank(other), channel + 1, expected);
     }
 
     fn send_wrong(&mut self, active: &Active, to: Rank, channel: u16, expected: u64) {

@@ -309,6 +309,11 @@ fn arithmetic(reduction: &Reduction) -> std::result::Result<Arithmetic, Refusal>
     Ok(Arithmetic { operation, element })
 }
 
+/// Schedules with steps on others' memory have no outline (`weft_coll::Schedule::outline`).
+fn not_asked() -> ! {
+    unreachable!("no device is asked about a schedule without an outline")
+}
+
 /// The range that a step reads (or, of a receive, none) and the one it writes.
 fn touched(step: &Step) -> [Option<(Range, bool)>; 2] {
     match *step {
@@ -316,6 +321,7 @@ fn touched(step: &Step) -> [Option<(Range, bool)>; 2] {
         Step::Recv { into, .. } => [Some((into, true)), None],
         Step::Copy { from, into } => [Some((from, false)), Some((into, true))],
         Step::Reduce { left, into } => [Some((left, false)), Some((into, true))],
+        Step::Offer { .. } | Step::Put { .. } | Step::Get { .. } | Step::Await { .. } => not_asked(),
     }
 }
 
@@ -472,6 +478,7 @@ impl Places<'_> {
             Step::Reduce { left, into } => {
                 offload::Step::Reduce { left: self.piece(left, false), into: self.piece(into, true) }
             }
+            Step::Offer { .. } | Step::Put { .. } | Step::Get { .. } | Step::Await { .. } => not_asked(),
         }
     }
 }

@@ -1,4 +1,5 @@
 //! Engines over the emulator and a network that loses, doubles and reorders.
+#![allow(dead_code, reason = "each test uses what it needs")]
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex};

@@ -1,0 +1,196 @@
+//! Collectives by puts and gets over the emulator and a network that loses, doubles and reorders: every byte, some runs at a time, and
+//! a rank that dies in the middle. `WEFT_SEED=n` replays one seed; `WEFT_SEEDS=n` runs that many.
+
+mod emulated;
+
+use emulated::{engines, step};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use weft_coll::registry::{Algorithm, candidates};
+use weft_coll::{Call, Group, Model};
+use weft_datatype::Memory;
+use weft_engine::{Arguments, Channel, Engine, PeerMap, Rendezvous, RequestId, ScheduleRun};
+use weft_sim::Random;
+use weft_types::{ContextId, ErrorClass, PeerId, Rank};
+
+#[derive(Debug)]
+struct Identity;
+
+impl PeerMap for Identity {
+    fn peer(&self, rank: Rank) -> PeerId {
+        PeerId(rank.0)
+    }
+    fn contains(&self, _: PeerId) -> bool {
+        true
+    }
+}
+
+fn seeds(few: u64) -> std::ops::Range<u64> {
+    let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse::<u64>().ok());
+    let first = number("WEFT_SEED").unwrap_or(0);
+    let many = if number("WEFT_SEED").is_some() { 1 } else { number("WEFT_SEEDS").unwrap_or(few) };
+    first..first + many
+}
+
+fn algorithm(call: &Call<'_>, group: Group) -> &'static Algorithm {
+    let by_name = |algorithm: &&Algorithm| matches!(algorithm.name, "puts" | "binomial-gets");
+    candidates(call, group, &Model::default()).find(by_name).expect("one of them is for every call here")
+}
+
+/// Byte `at` of what rank `rank` sends in a run.
+fn sent(run: u32, rank: u32, at: u64) -> u8 {
+    (at as u8).wrapping_mul(31)
+        ^ (at >> 8) as u8
+        ^ (rank as u8).wrapping_mul(7)
+        ^ (run as u8).wrapping_mul(91)
+}
+
+fn memory(bytes: u64, with: impl Fn(u64) -> u8) -> Memory {
+    let memory = Memory::packed_scratch(bytes as usize);
+    let fill: Vec<u8> = (0..bytes).map(with).collect();
+    memory.recv_view(0, 0, bytes).unpack(0, &fill);
+    memory
+}
+
+/// One run of one rank.
+struct Started {
+    request: RequestId,
+    room: Memory,
+}
+
+fn start(engine: &mut Engine, call: &Call<'_>, group: Group, run: u32) -> Started {
+    let Group { rank, size } = group;
+    let (send, room) = match *call {
+        Call::Alltoall { bytes, .. } => {
+            let all = bytes * u64::from(size);
+            (memory(all, |at| sent(run, rank, at)), memory(all, |_| 0xee))
+        }
+        Call::Bcast { root, bytes } => {
+            (Memory::none(), memory(bytes, |at| if rank == root { sent(run, root, at) } else { 0xee }))
+        }
+        _ => unreachable!("no other here"),
+    };
+    let schedule = algorithm(call, group).build(call, group, &Model { window: 2, ..Model::default() });
+    let context = ContextId::WORLD.collective();
+    let peers = Arc::new(Identity);
+    let channel = Channel { context, rank: Rank(rank), peers, sequence: run, persistent: false, group: None };
+    let bound =
+        ScheduleRun::new(Arc::new(schedule), Arguments::new(send, room.clone()), None, channel).unwrap();
+    Started { request: engine.start_schedule(bound).unwrap(), room }
+}
+
+fn check(call: &Call<'_>, group: Group, run: u32, room: &Memory, text: &str) {
+    let expected: Vec<u8> = match *call {
+        Call::Alltoall { bytes, .. } => (0..group.size)
+            .flat_map(|from| (0..bytes).map(move |at| sent(run, from, u64::from(group.rank) * bytes + at)))
+            .collect(),
+        Call::Bcast { root, bytes } => (0..bytes).map(|at| sent(run, root, at)).collect(),
+        _ => unreachable!("no other here"),
+    };
+    let mut found = vec![0; expected.len()];
+    room.send_view(0, 0, found.len() as u64).pack(0, &mut found);
+    assert!(found == expected, "{text}: wrong bytes");
+}
+
+fn calls(bytes: u64, size: u32) -> [Call<'static>; 2] {
+    [Call::Alltoall { bytes, in_place: false }, Call::Bcast { root: bytes as u32 % size, bytes }]
+}
+
+#[test]
+fn every_byte_arrives_whatever_lies_between() {
+    for seed in seeds(4) {
+        let size = [2, 3, 4, 5][seed as usize % 4];
+        let mut engines = engines(size, seed, Rendezvous::Auto);
+        for bytes in [1, 16, 100, 4096, 5000, 70_000, 300_001] {
+            for call in calls(bytes, size) {
+                let text = format!("{call:?} of {size}, seed {seed}");
+                // Two at a time, started in another order by each rank.
+                let started: Vec<[Started; 2]> = (0..size)
+                    .map(|rank| {
+                        let engine = engines[rank as usize].as_mut().unwrap();
+                        let group = Group { rank, size };
+                        match rank % 2 {
+                            0 => [0, 1].map(|run| start(engine, &call, group, run)),
+                            _ => {
+                                let [second, first] = [1, 0].map(|run| start(engine, &call, group, run));
+                                [first, second]
+                            }
+                        }
+                    })
+                    .collect();
+                let begun = Instant::now();
+                let ended = |engines: &[Option<Engine>]| {
+                    engines
+                        .iter()
+                        .flatten()
+                        .zip(&started)
+                        .all(|(engine, runs)| runs.iter().all(|run| engine.is_complete(run.request)))
+                };
+                while !ended(&engines) {
+                    assert!(begun.elapsed() < Duration::from_secs(60), "{text}: stuck");
+                    step(&mut engines);
+                }
+                for (rank, runs) in (0..size).zip(&started) {
+                    for (run, started) in (0..).zip(runs) {
+                        let engine = engines[rank as usize].as_mut().unwrap();
+                        assert_eq!(engine.take(started.request).error, None, "{text}");
+                        check(&call, Group { rank, size }, run, &started.room, &text);
+                    }
+                }
+            }
+        }
+        // Two runs each of four lengths: an offer for every pair, and one for every rank but the root.
+        let offered: u64 = engines.iter().flatten().map(Engine::offers_of_collectives).sum();
+        let size = u64::from(size);
+        assert_eq!(offered, 2 * 4 * (size * (size - 1) + size - 1), "seed {seed}");
+    }
+}
+
+#[test]
+fn everybody_ends_when_one_dies_in_the_middle() {
+    for seed in seeds(6) {
+        let mut random = Random::new(seed);
+        let size = [3, 4][seed as usize % 2];
+        let mut engines = engines(size, seed, Rendezvous::Auto);
+        let call = calls([5000, 300_001, 1_000_000][seed as usize % 3], size)[seed as usize / 3 % 2];
+        let text = format!("{call:?} of {size}, seed {seed}");
+        let started: Vec<Started> = (0..size)
+            .map(|rank| start(engines[rank as usize].as_mut().unwrap(), &call, Group { rank, size }, 0))
+            .collect();
+        // As whoever waits for ranks does: it hears of their end though it never talked to them.
+        for (me, engine) in (0..size).zip(&mut engines) {
+            let others = (0..size).filter(|&other| other != me);
+            others.for_each(|other| engine.as_mut().unwrap().mind(PeerId(other)));
+        }
+        for _ in 0..random.below(40) {
+            step(&mut engines);
+        }
+        let dies = random.below(u64::from(size)) as usize;
+        engines[dies] = None;
+        let begun = Instant::now();
+        let ended = |engines: &[Option<Engine>]| {
+            let mut alive =
+                engines.iter().zip(&started).filter_map(|(engine, run)| Some((engine.as_ref()?, run)));
+            alive.all(|(engine, run)| engine.is_complete(run.request))
+        };
+        while !ended(&engines) {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{text}: stuck");
+            step(&mut engines);
+        }
+        for (rank, started) in (0..size).zip(&started) {
+            let Some(engine) = engines[rank as usize].as_mut() else { continue };
+            match engine.take(started.request).error {
+                None => check(&call, Group { rank, size }, 0, &started.room, &text),
+                // What the rank above has taken back was perhaps refused before it was known why.
+                Some(error) if matches!(call, Call::Bcast { .. }) => {
+                    let class = error.class();
+                    assert!(
+                        matches!(class, ErrorClass::PROC_ABORTED | ErrorClass::TRUNCATE),
+                        "{text}: {error}"
+                    );
+                }
+                Some(error) => assert_eq!(error.class(), ErrorClass::PROC_ABORTED, "{text}: {error}"),
+            }
+        }
+    }
+}

@@ -57,7 +57,7 @@ pub use faults::Faults;
 pub use host_memory::HostMemory;
 pub use memory::{Fault, Memory};
 pub use psn::Psn;
-pub use raw::Raw;
+pub use raw::{Raw, Received, parse_ipv4};
 pub use request::{MAX_INLINE, MAX_MESSAGE, MAX_SEGMENTS};
 pub use trace::{Capture, Traced};
 pub use udp::{Udp, UdpBell};

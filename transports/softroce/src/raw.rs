@@ -160,16 +160,19 @@ impl Wire for Raw {
 
 /// A UDP datagram and what stands around it.
 #[derive(Debug, PartialEq, Eq)]
-struct Received<'a> {
-    from: SocketAddr,
+pub struct Received<'a> {
+    /// Who sent it.
+    pub from: SocketAddr,
     /// The port it was sent to.
-    port: u16,
-    identification: u16,
-    datagram: &'a [u8],
+    pub port: u16,
+    /// The field of the IPv4 header, which the invariant CRC covers.
+    pub identification: u16,
+    /// What it carries.
+    pub datagram: &'a [u8],
 }
 
 /// A packet that begins with an IPv4 header without options. Fragments come joined.
-fn parse_ipv4(bytes: &[u8]) -> Option<Received<'_>> {
+pub fn parse_ipv4(bytes: &[u8]) -> Option<Received<'_>> {
     let (header, rest) = bytes.split_first_chunk::<IPV4_HEADER>()?;
     if header[0] != 0x45 {
         return None;

@@ -66,7 +66,7 @@ impl Datatype {
         match (reach, high) {
             (Some(reach), Some(high)) => {
                 match (low.checked_add(reach.min(0)), high.checked_add(reach.max(0))) {
-                    (Some(low), Some(high)) => Ok((low, high)),
+                    (Some(low), Some(high)) if high.checked_sub(low).is_some() => Ok((low, high)),
                     _ => Err(self.too_many(count)),
                 }
             }
@@ -215,7 +215,7 @@ impl Memory {
         let lead = low.rem_euclid(16) as usize;
         let block = block(bytes + lead);
         assert!(block.scratch_bytes() >= bytes + lead, "a block smaller than asked for");
-        let address = block.scratch_address().wrapping_add(lead).wrapping_offset(-low as isize);
+        let address = block.scratch_address().wrapping_add(lead).wrapping_sub(low as usize);
         Ok(Memory { address, datatype: datatype.clone(), low, high, writable: true, keep: Some(block) })
     }
 

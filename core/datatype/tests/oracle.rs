@@ -68,7 +68,7 @@ proptest! {
         let datatype = recipe.build(Form::Int);
         let (low, high) = datatype.span(count).unwrap();
         let mut user: Vec<u8> = (0..high - low).map(|i| (i % 251) as u8).collect();
-        let origin = user.as_mut_ptr().wrapping_offset(-low as isize);
+        let origin = user.as_mut_ptr().wrapping_sub(low as usize);
         // SAFETY: `span` says which bytes from the origin are touched; `user` is exactly these.
         let source = unsafe { Memory::read(origin, &datatype, (low, high)) };
         let total = places.len();
@@ -79,7 +79,7 @@ proptest! {
 
         // Unpack in two pieces into untouched memory.
         let mut other = vec![0xa5_u8; user.len()];
-        let origin = other.as_mut_ptr().wrapping_offset(-low as isize);
+        let origin = other.as_mut_ptr().wrapping_sub(low as usize);
         // SAFETY: as above, for `other`.
         let target = unsafe { Memory::write(origin, &datatype, (low, high)) };
         let cut = cut % (total + 1);

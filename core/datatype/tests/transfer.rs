@@ -119,7 +119,7 @@ fn copy_inside_its_reach(layout: Layout, count: usize) {
     }
     let layout = Arc::new(layout);
     let mut memory = image(high - low);
-    let origin = memory.as_mut_ptr().wrapping_offset(-low as isize);
+    let origin = memory.as_mut_ptr().wrapping_sub(low as usize);
     let mut packed = vec![0; count * layout.size];
     let half = packed.len() / 2;
     // SAFETY: `memory` is what the elements reach, and only these buffers use it.

@@ -19,7 +19,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
     let layout = Arc::new(layout);
     let mut memory = vec![0x5a_u8; (high - low) as usize];
-    let origin = memory.as_mut_ptr().wrapping_offset(-low as isize);
+    let origin = memory.as_mut_ptr().wrapping_sub(low as usize);
     let mut packed = vec![0; count * layout.size];
     let cut = packed.len() * cut_at(count, bytes) / 256;
     // SAFETY: `memory` is what the elements reach, and nobody else uses it.

@@ -379,7 +379,7 @@ pub(crate) fn check_range(datatype: &Datatype, count: u64, places: &[i64], from:
     let mut room = vec![0; shift];
     room.extend(image(high - low));
     let user = &mut room[shift..];
-    let origin = user.as_mut_ptr().wrapping_offset(-low as isize);
+    let origin = user.as_mut_ptr().wrapping_sub(low as usize);
     // SAFETY: `span` says which bytes from the origin are touched; `user` is exactly these.
     let source = unsafe { Memory::read(origin, datatype, (low, high)) };
     let mut packed = vec![0xee; to - from + 1 + from % 8];
@@ -390,7 +390,7 @@ pub(crate) fn check_range(datatype: &Datatype, count: u64, places: &[i64], from:
     assert_eq!(packed, expected, "packed bytes {from}..{to}");
 
     let mut other = vec![0xfb_u8; user.len()];
-    let origin = other.as_mut_ptr().wrapping_offset(-low as isize);
+    let origin = other.as_mut_ptr().wrapping_sub(low as usize);
     // SAFETY: as above, for `other`.
     let target = unsafe { Memory::write(origin, datatype, (low, high)) };
     target.recv_view(0, 0, places.len() as u64).unpack(from, packed);

@@ -375,3 +375,39 @@ fn nothing_is_kept_when_one_dies_between_or_in_a_start() {
         assert_eq!(lent(&engines), vec![0; size as usize - 1], "{text}");
     }
 }
+
+/// The one whose memory is written to has its flag before the writer has heard that its put has ended.
+#[test]
+fn the_flag_follows_the_put_and_does_not_wait_for_its_end() {
+    let mut engines = engines(2, 0, Rendezvous::Auto);
+    let call = Call::Alltoall { bytes: 5000, in_place: false };
+    // Connections first.
+    for run in 0..2 {
+        let mut requests = Vec::new();
+        for rank in 0..2 {
+            let engine = engines[rank as usize].as_mut().unwrap();
+            requests.push(start(engine, &call, Group { rank, size: 2 }, run).request);
+        }
+        if run == 0 {
+            settle(&mut engines, &requests, "the first");
+            continue;
+        }
+        let [Some(owner), Some(writer)] = &mut engines[..] else { unreachable!("two") };
+        let mut turns = 0;
+        while !owner.is_complete(requests[0]) {
+            // Whatever is on its way to the owner arrives, and is answered.
+            for _ in 0..200 {
+                owner.progress();
+                std::thread::sleep(Duration::from_micros(50));
+            }
+            if owner.is_complete(requests[0]) {
+                break;
+            }
+            turns += u32::from(writer.progress());
+            assert!(turns < 100, "stuck");
+        }
+        println!("turns {turns}");
+        assert!(turns <= 1, "the writer was needed {turns} times");
+        settle(&mut engines, &requests, "the second");
+    }
+}

@@ -21,6 +21,9 @@
 //! registration cache: where a region means the pages that were there, or another had the room, the next run registers anew. So every
 //! run tells the place again, which costs the message that says that the memory is free for it anyway.
 //!
+//! Where packets are handled after what was written before them (`Reach::ordered`), the flag follows a put that the device has in whole, and
+//! does not wait for its end.
+//!
 //! The rule of `failure.rs` holds here as it does for sends and receives: an offer sends one message and its await takes one; a put and a
 //! get take one and send one, whatever happens. What was offered is withdrawn before a failed run ends: a device does not let
 //! anybody in any more, and nobody writes to memory that the program has back. A put that is refused for this goes as a message, which
@@ -63,6 +66,8 @@ enum Stage {
     Flushing,
     /// The flag, or the data in its place, has left.
     Flag,
+    /// The device, behind whose writes the flag has left.
+    Told,
 }
 
 /// What a schedule that is kept for many runs has registered between them, by the offer; `None`: it is freed. Touched only by who holds
@@ -321,6 +326,7 @@ impl Engine {
     pub(super) fn pay_for_cancelled(&mut self, active: &Active, step: StepId) {
         let remote = active.vectors.remote.iter().find(|remote| remote.step == step);
         match remote {
+            Some(Remote { stage: Stage::Told, .. }) => {}
             Some(remote) if remote.stage != Stage::Offer => self.pay_flag(active, step),
             _ => self.pay(active, step),
         }
@@ -346,6 +352,10 @@ impl Engine {
         let what = active.run.schedule.steps()[step as usize];
         let puts = matches!(what, Step::Put { .. });
         let outcome = match completion.error.clone() {
+            Some(error) if is_refusal(&error) && active.error.is_none() && stage == Stage::Told => {
+                self.finish_step(active, step);
+                return;
+            }
             // Whoever fails takes back what it has offered. As with a send, that is no error of who had the data for it.
             Some(error) if is_refusal(&error) && active.error.is_none() && puts => {
                 self.send_instead(slot, step, active).map(|()| true)
@@ -360,7 +370,9 @@ impl Engine {
         }
         // The other waits for a word, unless it has left.
         let now = active.vectors.remote.iter().position(|remote| remote.step == step);
-        let owes = now.is_some_and(|at| active.vectors.remote.swap_remove(at).stage != Stage::Flag);
+        let owes = now.is_some_and(|at| {
+            !matches!(active.vectors.remote.swap_remove(at).stage, Stage::Flag | Stage::Told)
+        });
         if let Err(error) = outcome {
             active.error.get_or_insert(error);
         }
@@ -410,7 +422,7 @@ impl Engine {
                     Some((Stage::Flushing, self.flush_exposed(peer)?))
                 }
                 Stage::Moving | Stage::Flushing => None,
-                Stage::Flag => {
+                Stage::Flag | Stage::Told => {
                     self.finish_step(active, step);
                     return Ok(());
                 }
@@ -421,7 +433,11 @@ impl Engine {
                 Started::Complete => (stage, copied) = (next, true),
                 Started::Pending(request) => {
                     self.await_request(slot, step, active, request);
-                    return Ok(());
+                    let ordered = puts && next == Stage::Moving && self.is_posted(request);
+                    return match ordered && self.reach(peer).is_some_and(|reach| reach.ordered) {
+                        true => self.tell_behind(step, active, flag),
+                        false => Ok(()),
+                    };
                 }
             }
         }
@@ -431,6 +447,24 @@ impl Engine {
             self.enter_stage(active, step, stage);
         }
         sent
+    }
+
+    /// Sends the flag of a put that the device has in whole, where packets are handled after what was written before them. The step ends
+    /// with the put.
+    fn tell_behind(&mut self, step: StepId, active: &mut Active, (to, channel): (u32, u16)) -> Result<()> {
+        let run = &active.run;
+        let envelope = Envelope {
+            peer: run.channel.peers.peer(Rank(to)),
+            context: run.channel.context,
+            source: run.channel.rank,
+            tag: run.tag(channel),
+        };
+        // It has no bytes, so nobody needs to wait until it has left.
+        if let Started::Pending(request) = self.send(envelope, SendMode::Standard, SendBuf::empty())? {
+            self.release(request);
+        }
+        self.enter_stage(active, step, Stage::Told);
+        Ok(())
     }
 
     /// The device does not let a put in any more: the data go as a message, which the owner drops.

@@ -97,6 +97,11 @@ impl Engine {
         }
     }
 
+    /// Whether the device has all of an operation on exposed memory that has not ended.
+    pub(crate) fn is_posted(&self, request: RequestId) -> bool {
+        self.exists(request) && self.state.zero_copies.is_posted(request.slot())
+    }
+
     /// What can be done to memory that `peer` exposes; `None`: nothing.
     pub fn reach(&mut self, peer: PeerId) -> Option<Reach> {
         let index = self.meet(peer);

@@ -85,6 +85,11 @@ impl ZeroCopies {
         self.pushing.len() >= 64
     }
 
+    /// Whether everything of a request's transfer is posted.
+    fn is_posted(&self, slot: u32) -> bool {
+        self.transfers.iter().flatten().any(|transfer| transfer.is_posted(slot))
+    }
+
     /// A request that held registered memory has ended.
     pub(crate) fn request_ended(&mut self, slot: u32) {
         self.ended.extend(self.leases.remove(&slot));

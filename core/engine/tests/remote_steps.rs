@@ -7,7 +7,7 @@ use emulated::{engines, step};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weft_coll::registry::{Algorithm, candidates};
-use weft_coll::{Call, Group, Model, Step};
+use weft_coll::{Block, Call, Group, Model, Step};
 use weft_datatype::Memory;
 use weft_engine::{Arguments, Channel, Engine, KeptRun, PeerMap, Rendezvous, RequestId, ScheduleRun};
 use weft_sim::Random;
@@ -379,35 +379,43 @@ fn nothing_is_kept_when_one_dies_between_or_in_a_start() {
 /// The one whose memory is written to has its flag before the writer has heard that its put has ended.
 #[test]
 fn the_flag_follows_the_put_and_does_not_wait_for_its_end() {
+    const BYTES: u64 = 5000;
+    let block = |bytes| Block { displacement: 0, bytes };
     let mut engines = engines(2, 0, Rendezvous::Auto);
-    let call = Call::Alltoall { bytes: 5000, in_place: false };
+    // Rank 1 writes to rank 0 and nobody else does.
+    let begin = |engine: &mut Engine, rank: u32, run: u32| {
+        let (nothing, all) = ([block(0), block(0)], [block(BYTES), block(0)]);
+        let (send, recv) = match rank {
+            0 => (nothing, [block(0), block(BYTES)]),
+            _ => (all, nothing),
+        };
+        let call = Call::Alltoallv { send: &send, recv: &recv, in_place: false };
+        let group = Group { rank, size: 2 };
+        let schedule = algorithm(&call, group).build(&call, group, &Model::default());
+        let (data, room) = (memory(BYTES, |at| sent(run, rank, at)), memory(BYTES, |_| 0xee));
+        let context = ContextId::WORLD.collective();
+        let peers = Arc::new(Identity);
+        let channel =
+            Channel { context, rank: Rank(rank), peers, sequence: run, persistent: false, group: None };
+        let arguments = Arguments::new(data, room);
+        let bound = ScheduleRun::new(Arc::new(schedule), arguments, None, channel).unwrap();
+        engine.start_schedule(bound).unwrap()
+    };
     // Connections first.
     for run in 0..2 {
-        let mut requests = Vec::new();
-        for rank in 0..2 {
-            let engine = engines[rank as usize].as_mut().unwrap();
-            requests.push(start(engine, &call, Group { rank, size: 2 }, run).request);
-        }
-        if run == 0 {
-            settle(&mut engines, &requests, "the first");
-            continue;
-        }
         let [Some(owner), Some(writer)] = &mut engines[..] else { unreachable!("two") };
+        let requests = [begin(owner, 0, run), begin(writer, 1, run)];
         let mut turns = 0;
-        while !owner.is_complete(requests[0]) {
-            // Whatever is on its way to the owner arrives, and is answered.
-            for _ in 0..200 {
+        while run > 0 && !owner.is_complete(requests[0]) {
+            // The writer takes one step; what it has sent arrives, and is answered.
+            turns += u32::from(writer.progress());
+            for _ in 0..50 {
                 owner.progress();
                 std::thread::sleep(Duration::from_micros(50));
             }
-            if owner.is_complete(requests[0]) {
-                break;
-            }
-            turns += u32::from(writer.progress());
             assert!(turns < 100, "stuck");
         }
-        println!("turns {turns}");
-        assert!(turns <= 1, "the writer was needed {turns} times");
-        settle(&mut engines, &requests, "the second");
+        assert!(turns <= 1, "the writer was needed {turns} times, once to hear that its put has ended");
+        settle(&mut engines, &requests, "both");
     }
 }

@@ -27,8 +27,9 @@
 //! The rule of `failure.rs` holds here as it does for sends and receives: an offer sends one message and its await takes one; a put and a
 //! get take one and send one, whatever happens. What was offered is withdrawn before a failed run ends: a device does not let
 //! anybody in any more, and nobody writes to memory that the program has back. A put that is refused for this goes as a message, which
-//! nobody wants, and is no failure, as a send to a rank that failed is none. A get that is refused fails, before or after it is known who was lost, so that
-//! its error may be of another class than that of the other ranks.
+//! nobody wants, and is no failure, as a send to a rank that failed is none. A get that is refused fails. Why it is
+//! refused the owner says before it withdraws; where that word is lost on the way and sent again, the error may be of another class than
+//! that of the other ranks.
 
 use super::bound::Run;
 use super::token;
@@ -298,6 +299,17 @@ impl Engine {
             Run::Kept(bound) => Some(&bound.lent),
             _ => None,
         };
+        for &(step, _) in &lent {
+            // Whom a get will be refused hears before why, unless the word is lost on the way and sent again.
+            if let Step::Offer { to, access: Access::Read, .. } = active.run.schedule.steps()[step as usize]
+                && active.error.is_some()
+            {
+                let peer = active.run.channel.peers.peer(Rank(to));
+                if !self.state.is_dead(peer) && !self.state.has_left(peer, active.run.channel.context) {
+                    self.tell_loss(active, peer);
+                }
+            }
+        }
         for (step, lease) in lent.drain(..) {
             if active.error.is_none() && kept.is_some_and(|kept| kept.keep(step, lease)) {
                 self.rest_lent(lease);

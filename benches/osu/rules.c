@@ -50,6 +50,13 @@ static MPI_Comm with_rule(const char *rule)
     return comm;
 }
 
+/* What a rule of one line says is taken. */
+static const char *short_name(const char *rule)
+{
+    const char *arrow = strstr(rule, "-> ");
+    return arrow ? arrow + 3 : rule;
+}
+
 static void run(MPI_Request *request, int starts)
 {
     for (int i = 0; i < starts; i++) {
@@ -127,8 +134,8 @@ int main(int argc, char **argv)
     for (int k = 0; k < RULES; k++)
         comms[k] = with_rule(argv[1 + k]);
     if (rank == 0)
-        printf("%d ranks, %d rounds of %d starts\n%8s%12s%10s%12s%10s%8s\n", ranks, rounds, starts, "bytes", argv[1] + (strstr(argv[1], "-> ") ? strstr(argv[1], "-> ") - argv[1] + 3 : 0), "packets",
-               argv[2] + (strstr(argv[2], "-> ") ? strstr(argv[2], "-> ") - argv[2] + 3 : 0), "packets", "ratio");
+        printf("%d ranks, %d rounds of %d starts\n%8s%12s%10s%12s%10s%8s\n", ranks, rounds, starts, "bytes", short_name(argv[1]),
+               "packets", short_name(argv[2]), "packets", "ratio");
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
         compare(comms, &argv[1], lengths[i], rounds, lengths[i] > 65536 ? (starts + 4) / 5 : starts);
     for (int k = 0; k < RULES; k++)

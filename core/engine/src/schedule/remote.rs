@@ -294,6 +294,9 @@ impl Engine {
     /// What the run has offered is the program's again: kept for the next run if there may be one and this one has not failed. Otherwise
     /// nobody gets at it any more, nor at what earlier runs have left.
     pub(super) fn end_offers(&mut self, active: &mut Active) {
+        if active.vectors.lent.is_empty() && active.error.is_none() {
+            return;
+        }
         let mut lent = std::mem::take(&mut active.vectors.lent);
         let kept = match &active.run {
             Run::Kept(bound) => Some(&bound.lent),

@@ -1,5 +1,5 @@
 /* Collectives by puts into, and gets from, memory that its owners offer: right results of every length and layout, blocking, of many at a time
- * and persistent ones started again and again with other data, one rank late.
+ * and persistent ones started again and again with other data, one rank late, in memory that is unmapped and mapped again between starts.
  *
  * Covers: 6.4, 6.8, 6.12, 6.13
  * Ranks: 2 3 4
@@ -8,6 +8,7 @@
  * Timeout: 120
  */
 #include "check.h"
+#include <sys/mman.h>
 #include <unistd.h>
 
 enum { MOST = 40000, STARTS = 200, MANY = 6 };
@@ -138,6 +139,31 @@ static void again_and_again(int *send, int *recv)
     free(word);
 }
 
+/* Other pages at the same addresses: what was registered for an earlier start must not be what a later one writes to. */
+static void on_other_pages(void)
+{
+    int count = 3000;
+    size_t bytes = (sizeof(int) * (size_t)(count * check_size) + 65535) / 65536 * 65536;
+    int protection = PROT_READ | PROT_WRITE, flags = MAP_PRIVATE | MAP_ANONYMOUS;
+    int *send = mmap(NULL, bytes, protection, flags, -1, 0), *recv = mmap(NULL, bytes, protection, flags, -1, 0);
+    CHECK(send != MAP_FAILED && recv != MAP_FAILED);
+    MPI_Request request;
+    CHECK_OK(MPI_Alltoall_init(send, count, MPI_INT, recv, count, MPI_INT, MPI_COMM_WORLD, MPI_INFO_NULL, &request));
+    for (int start = 0; start < 20; start++) {
+        prepare(send, count, start);
+        CHECK_OK(MPI_Start(&request));
+        CHECK_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+        CHECK(is_right(recv, count, start));
+        if (start % 2 == check_rank % 2) {
+            CHECK(munmap(recv, bytes) == 0 && munmap(send, bytes) == 0);
+            CHECK(mmap(recv, bytes, protection, flags | MAP_FIXED, -1, 0) == recv);
+            CHECK(mmap(send, bytes, protection, flags | MAP_FIXED, -1, 0) == send);
+        }
+    }
+    CHECK_OK(MPI_Request_free(&request));
+    CHECK(munmap(recv, bytes) == 0 && munmap(send, bytes) == 0);
+}
+
 int main(int argc, char **argv)
 {
     check_start(&argc, &argv);
@@ -147,6 +173,7 @@ int main(int argc, char **argv)
     uneven(send, recv);
     many_at_a_time();
     again_and_again(send, recv);
+    on_other_pages();
     free(send);
     free(recv);
     return check_end();

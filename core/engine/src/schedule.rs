@@ -20,13 +20,13 @@ use crate::engine::Engine;
 use crate::internal::Notice;
 use crate::outlook::Running;
 use crate::types::{Completion, Envelope, RequestId, Selector, SendMode, Started};
+use crate::zero_copy::Lease;
 use bound::Run;
 pub use bound::{KeptRun, ScheduleRun, Then};
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use weft_api::offload::GroupId;
-use weft_api::zero_copy::RegionId;
 use weft_coll::{Buffer, Execution, Range, Step, StepId};
 use weft_datatype::{Datatype, Elements, Kernel, Memory, RecvBuf, ScratchPool, SendBuf, memory};
 use weft_types::{ContextId, Error, ErrorClass, PeerId, Rank, Result, Tag};
@@ -181,8 +181,8 @@ struct Vectors {
     scratch: Vec<Memory>,
     /// Puts and gets under way.
     remote: Vec<remote::Remote>,
-    /// Registered for others.
-    exposed: Vec<RegionId>,
+    /// Registered for others, by the offer.
+    lent: Vec<(StepId, Lease)>,
 }
 
 /// Ended runs whose memory is kept for the next ones.
@@ -382,7 +382,7 @@ impl Engine {
             self.state.schedules.owed += 1;
             self.explain_failure(&mut active);
             self.take_back(&active);
-            self.withdraw_offers(&mut active);
+            self.end_offers(&mut active);
         }
         let over = active.vectors.execution.is_finished() || active.error.is_some();
         if !over || !active.vectors.pending.is_empty() || active.callbacks > 0 {
@@ -394,8 +394,8 @@ impl Engine {
 
     /// A run is over: what follows on it, or its end.
     fn conclude(&mut self, slot: u32, mut active: Box<Active>) {
+        self.end_offers(&mut active);
         let (request, error) = (active.request, active.error.take());
-        self.withdraw_offers(&mut active);
         let schedules = &mut self.state.schedules;
         schedules.owed -= u32::from(active.taken_back);
         active.vectors.scratch.drain(..).for_each(|memory| schedules.pool.recycle(memory));

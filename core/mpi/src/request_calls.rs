@@ -208,7 +208,14 @@ impl Process {
                         return Err(not_to_free());
                     }
                     let had_cells = matches!(persistent.cells, OnCells::Yes(_));
+                    let collective = match &persistent.operation {
+                        Operation::Collective(kept) => Some((kept.clone(), persistent.lane)),
+                        _ => None,
+                    };
                     self.requests.forget(local);
+                    if let Some((kept, lane)) = collective {
+                        self.on_lane(lane, |engine| engine.free_kept(&kept));
+                    }
                     if had_cells {
                         self.engine.close_streams();
                     }

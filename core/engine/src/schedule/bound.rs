@@ -1,6 +1,7 @@
 //! A schedule bound to memory and to a communicator's channel: what a run is made of, of this run alone or of many.
 
 use super::offload::Lowered;
+use super::remote::Lent;
 use super::{Arguments, Channel, Reduction};
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
@@ -29,7 +30,7 @@ pub trait Then: Send + std::fmt::Debug {
 }
 
 /// What a run is made of.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Bound {
     pub(super) schedule: Arc<Schedule>,
     pub(super) arguments: Arguments,
@@ -37,6 +38,8 @@ pub(super) struct Bound {
     pub(super) channel: Channel,
     /// What the device runs, once it was handed over.
     pub(super) lowered: OnceLock<Arc<Lowered>>,
+    /// What is registered for others between the runs.
+    pub(super) lent: Lent,
 }
 
 /// A bound schedule, of this run alone or of many.
@@ -79,7 +82,14 @@ impl ScheduleRun {
         }
         arguments.send.check_distinct(&arguments.recv)?;
         Ok(ScheduleRun {
-            run: Run::Own(Bound { schedule, arguments, reduction, channel, lowered: OnceLock::new() }),
+            run: Run::Own(Bound {
+                schedule,
+                arguments,
+                reduction,
+                channel,
+                lowered: OnceLock::new(),
+                lent: Lent::default(),
+            }),
             then: None,
         })
     }

@@ -136,12 +136,9 @@ impl Engine {
         self.send_wrong(active, Rank(other), channel + 1, expected);
     }
 
-    fn send_wrong(&mut self, active: &Active, to: Rank, channel: u16, expected: u64) {
+    /// Names to a process whom the run has failed over, if it has.
+    pub(super) fn tell_loss(&mut self, active: &Active, peer: PeerId) {
         let run = &active.run;
-        let peer: PeerId = run.channel.peers.peer(to);
-        if self.state.is_dead(peer) || self.state.has_left(peer, run.channel.context) {
-            return;
-        }
         let cut_off = self.state.cut_off_among(&*run.channel.peers);
         let lost = active
             .error
@@ -165,6 +162,15 @@ impl Engine {
                 self.send_control(peer, word, &[]);
             }
         }
+    }
+
+    fn send_wrong(&mut self, active: &Active, to: Rank, channel: u16, expected: u64) {
+        let run = &active.run;
+        let peer: PeerId = run.channel.peers.peer(to);
+        if self.state.is_dead(peer) || self.state.has_left(peer, run.channel.context) {
+            return;
+        }
+        self.tell_loss(active, peer);
         let envelope =
             Envelope { peer, context: run.channel.context, source: run.channel.rank, tag: run.tag(channel) };
         let wrong = if expected == 0 { Scratch::new(1).send_buf(0, 1) } else { SendBuf::empty() };

@@ -17,18 +17,28 @@
 //! lies in pieces or cannot be registered), an offer to write is one byte and the data come where the flag would, and of an offer
 //! to read the data come in its place.
 //!
+//! A collective that is kept for many runs keeps what it has registered from its first run until it is freed, by the rules of the
+//! registration cache: where a region means the pages that were there, or another had the room, the next run registers anew. So every
+//! run tells the place again, which costs the message that says that the memory is free for it anyway.
+//!
+//! Where packets are handled after what was written before them (`Reach::ordered`), the flag follows a put that the device has in whole, and
+//! does not wait for its end.
+//!
 //! The rule of `failure.rs` holds here as it does for sends and receives: an offer sends one message and its await takes one; a put and a
 //! get take one and send one, whatever happens. What was offered is withdrawn before a failed run ends: a device does not let
 //! anybody in any more, and nobody writes to memory that the program has back. A put that is refused for this goes as a message, which
-//! nobody wants, and is no failure, as a send to a rank that failed is none. A get that is refused fails, before or after it is known who was lost, so that
-//! its error may be of another class than that of the other ranks.
+//! nobody wants, and is no failure, as a send to a rank that failed is none. A get that is refused fails. Why it is
+//! refused the owner says before it withdraws; where that word is lost on the way and sent again, the error may be of another class than
+//! that of the other ranks.
 
-use super::Active;
+use super::bound::Run;
 use super::token;
+use super::{Active, KeptRun};
 use crate::engine::Engine;
 use crate::types::{Completion, Envelope, RequestId, Selector, SendMode, Started};
-use std::sync::Arc;
-use weft_api::zero_copy::{MemoryRange, RegionId, RemoteMemory};
+use crate::zero_copy::Lease;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use weft_api::zero_copy::{MemoryRange, RemoteMemory, TO_BE_READ, TO_BE_WRITTEN};
 use weft_coll::{Access, Range, Step, StepId};
 use weft_datatype::{RecvBuf, Scratch, SendBuf};
 use weft_types::{Error, ErrorClass, PeerId, Rank, Result};
@@ -57,6 +67,42 @@ enum Stage {
     Flushing,
     /// The flag, or the data in its place, has left.
     Flag,
+    /// The device, behind whose writes the flag has left.
+    Told,
+}
+
+/// What a schedule that is kept for many runs has registered between them, by the offer; `None`: it is freed. Touched only by who holds
+/// the engine.
+#[derive(Debug)]
+pub(super) struct Lent(Mutex<Option<Vec<(StepId, Lease)>>>);
+
+impl Default for Lent {
+    fn default() -> Lent {
+        Lent(Mutex::new(Some(Vec::new())))
+    }
+}
+
+impl Lent {
+    fn lock(&self) -> MutexGuard<'_, Option<Vec<(StepId, Lease)>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self, step: StepId) -> Option<Lease> {
+        let mut lent = self.lock();
+        let lent = lent.as_mut()?;
+        let at = lent.iter().position(|&(of, _)| of == step)?;
+        Some(lent.swap_remove(at).1)
+    }
+
+    /// Whether the lease is kept: neither when it was freed meanwhile, nor when another run of the same has left one.
+    fn keep(&self, step: StepId, lease: Lease) -> bool {
+        let mut lent = self.lock();
+        let Some(lent) = lent.as_mut().filter(|lent| lent.iter().all(|&(of, _)| of != step)) else {
+            return false;
+        };
+        lent.push((step, lease));
+        true
+    }
 }
 
 /// The other rank of a put or a get, the channel of its offer, the own range, and whether it writes.
@@ -111,7 +157,7 @@ impl Engine {
         match active.run.schedule.steps()[step as usize] {
             Step::Offer { to, channel, range, access } => {
                 let peer = active.run.channel.peers.peer(Rank(to));
-                let message = match (self.place_of_offer(active, peer, range, access), access) {
+                let message = match (self.place_of_offer(active, peer, step, (range, access)), access) {
                     (Some(place), _) => {
                         let (words, mut bytes) = (Scratch::new(RemotePlace::BYTES), [0; RemotePlace::BYTES]);
                         place.put(&mut bytes);
@@ -203,29 +249,41 @@ impl Engine {
         }
     }
 
-    /// Registers what is offered. `None`: it goes by messages.
+    /// Registers what is offered, or finds it registered by an earlier run. `None`: it goes by messages.
     fn place_of_offer(
         &mut self,
         active: &mut Active,
         peer: PeerId,
-        range: Range,
-        access: Access,
+        step: StepId,
+        (range, access): (Range, Access),
     ) -> Option<RemotePlace> {
         if range.bytes < LEAST {
             return None;
         }
         let reach = self.reach(peer)?;
-        let (can, address) = match access {
-            Access::Read => (reach.get, active.readable(range).contiguous_address()),
+        let (can, address, rights) = match access {
+            Access::Read => (reach.get, active.readable(range).contiguous_address(), TO_BE_READ),
             Access::Write => {
-                (reach.put, active.writable(range).as_mut_slice().map(|room| room.as_ptr() as u64))
+                let room = active.writable(range).as_mut_slice().map(|room| room.as_ptr() as u64);
+                (reach.put, room, TO_BE_WRITTEN)
             }
         };
         let memory = MemoryRange { address: address.filter(|_| can)?, length: range.bytes };
-        let region = self.expose(memory, std::iter::once(peer))?;
-        active.vectors.exposed.push(region.id);
+        let before = match &active.run {
+            Run::Kept(bound) => bound.lent.take(step),
+            _ => None,
+        };
+        let lease = match before.and_then(|lease| self.lend_again(lease)) {
+            // Scratch memory may be other memory this time.
+            Some(lease) if lease.begins_at() == memory.address => lease,
+            other => {
+                other.into_iter().for_each(|lease| self.take_back_lent(lease));
+                self.lend(memory, rights, peer)?
+            }
+        };
+        active.vectors.lent.push((step, lease));
         self.state.schedules.offered += 1;
-        Some(RemotePlace { address: region.remote.address, key: region.remote.key })
+        Some(RemotePlace { address: lease.region.remote.address, key: lease.region.remote.key })
     }
 
     /// How often collectives have offered memory to other ranks' devices so far.
@@ -233,10 +291,49 @@ impl Engine {
         self.state.schedules.offered
     }
 
-    /// Nobody gets at what the run has offered any more.
-    pub(super) fn withdraw_offers(&mut self, active: &mut Active) {
-        let exposed: Vec<RegionId> = std::mem::take(&mut active.vectors.exposed);
-        exposed.into_iter().for_each(|region| self.withdraw(region));
+    /// What the run has offered is the program's again: kept for the next run if there may be one and this one has not failed. Otherwise
+    /// nobody gets at it any more, nor at what earlier runs have left.
+    pub(super) fn end_offers(&mut self, active: &mut Active) {
+        if active.vectors.lent.is_empty() && active.error.is_none() {
+            return;
+        }
+        let mut lent = std::mem::take(&mut active.vectors.lent);
+        let kept = match &active.run {
+            Run::Kept(bound) => Some(&bound.lent),
+            _ => None,
+        };
+        for &(step, _) in &lent {
+            // Whom a get will be refused hears before why, unless the word is lost on the way and sent again.
+            if let Step::Offer { to, access: Access::Read, .. } = active.run.schedule.steps()[step as usize]
+                && active.error.is_some()
+            {
+                let peer = active.run.channel.peers.peer(Rank(to));
+                if !self.state.is_dead(peer) && !self.state.has_left(peer, active.run.channel.context) {
+                    self.tell_loss(active, peer);
+                }
+            }
+        }
+        for (step, lease) in lent.drain(..) {
+            if active.error.is_none() && kept.is_some_and(|kept| kept.keep(step, lease)) {
+                self.rest_lent(lease);
+            } else {
+                self.take_back_lent(lease);
+            }
+        }
+        active.vectors.lent = lent;
+        if let Some(kept) = kept
+            && active.error.is_some()
+        {
+            let left = kept.lock().as_mut().map(std::mem::take).unwrap_or_default();
+            left.into_iter().for_each(|(_, lease)| self.take_back_lent(lease));
+        }
+    }
+
+    /// A collective that was kept for many runs is not started any more: what it has registered is given back, now or when the run
+    /// under way has ended. In the engine that ran it.
+    pub fn free_kept(&mut self, kept: &KeptRun) {
+        let left = kept.0.lent.lock().take().unwrap_or_default();
+        left.into_iter().for_each(|(_, lease)| self.take_back_lent(lease));
     }
 
     /// As [`Engine::pay`], of a step whose request was taken back: of a put or a get that may be the flag, behind an offer that was
@@ -244,6 +341,7 @@ impl Engine {
     pub(super) fn pay_for_cancelled(&mut self, active: &Active, step: StepId) {
         let remote = active.vectors.remote.iter().find(|remote| remote.step == step);
         match remote {
+            Some(Remote { stage: Stage::Told, .. }) => {}
             Some(remote) if remote.stage != Stage::Offer => self.pay_flag(active, step),
             _ => self.pay(active, step),
         }
@@ -269,6 +367,10 @@ impl Engine {
         let what = active.run.schedule.steps()[step as usize];
         let puts = matches!(what, Step::Put { .. });
         let outcome = match completion.error.clone() {
+            Some(error) if is_refusal(&error) && active.error.is_none() && stage == Stage::Told => {
+                self.finish_step(active, step);
+                return;
+            }
             // Whoever fails takes back what it has offered. As with a send, that is no error of who had the data for it.
             Some(error) if is_refusal(&error) && active.error.is_none() && puts => {
                 self.send_instead(slot, step, active).map(|()| true)
@@ -283,7 +385,9 @@ impl Engine {
         }
         // The other waits for a word, unless it has left.
         let now = active.vectors.remote.iter().position(|remote| remote.step == step);
-        let owes = now.is_some_and(|at| active.vectors.remote.swap_remove(at).stage != Stage::Flag);
+        let owes = now.is_some_and(|at| {
+            !matches!(active.vectors.remote.swap_remove(at).stage, Stage::Flag | Stage::Told)
+        });
         if let Err(error) = outcome {
             active.error.get_or_insert(error);
         }
@@ -333,7 +437,7 @@ impl Engine {
                     Some((Stage::Flushing, self.flush_exposed(peer)?))
                 }
                 Stage::Moving | Stage::Flushing => None,
-                Stage::Flag => {
+                Stage::Flag | Stage::Told => {
                     self.finish_step(active, step);
                     return Ok(());
                 }
@@ -344,7 +448,11 @@ impl Engine {
                 Started::Complete => (stage, copied) = (next, true),
                 Started::Pending(request) => {
                     self.await_request(slot, step, active, request);
-                    return Ok(());
+                    let ordered = puts && next == Stage::Moving && self.is_posted(request);
+                    return match ordered && self.reach(peer).is_some_and(|reach| reach.ordered) {
+                        true => self.tell_behind(step, active, flag),
+                        false => Ok(()),
+                    };
                 }
             }
         }
@@ -354,6 +462,24 @@ impl Engine {
             self.enter_stage(active, step, stage);
         }
         sent
+    }
+
+    /// Sends the flag of a put that the device has in whole, where packets are handled after what was written before them. The step ends
+    /// with the put.
+    fn tell_behind(&mut self, step: StepId, active: &mut Active, (to, channel): (u32, u16)) -> Result<()> {
+        let run = &active.run;
+        let envelope = Envelope {
+            peer: run.channel.peers.peer(Rank(to)),
+            context: run.channel.context,
+            source: run.channel.rank,
+            tag: run.tag(channel),
+        };
+        // It has no bytes, so nobody needs to wait until it has left.
+        if let Started::Pending(request) = self.send(envelope, SendMode::Standard, SendBuf::empty())? {
+            self.release(request);
+        }
+        self.enter_stage(active, step, Stage::Told);
+        Ok(())
     }
 
     /// The device does not let a put in any more: the data go as a message, which the owner drops.

@@ -4,6 +4,9 @@
 //! emulator) keeps a region good whatever the program does with its memory, so that regions without a lease are kept until
 //! their room is needed. On other devices a region means the pages that were there when it was registered, which the program
 //! may have unmapped since; nobody tells (see the crate's readme), so there a region goes with its last lease.
+//!
+//! What others are let into is leased *alone*: nobody else finds the region, so that it can be taken back from them at once. Its
+//! holder may release it and ask for it again ([`Cache::again`]): it is there unless the device or the bounds have had it since.
 
 use std::collections::BTreeMap;
 use weft_api::verbs::Access;
@@ -13,6 +16,8 @@ use weft_api::zero_copy::{MemoryRange, Region, RegionId, Unregistered};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lease {
     place: u32,
+    /// Which of those that were at this place.
+    serial: u64,
     /// Address of the region's first byte here.
     start: u64,
     pub(crate) region: Region,
@@ -33,6 +38,9 @@ struct Entry {
     leases: u32,
     /// When it was used last.
     used: u64,
+    /// Whether it has one holder, and is not found by others.
+    alone: bool,
+    serial: u64,
 }
 
 /// Where regions come from.
@@ -49,8 +57,10 @@ pub(crate) struct Cache {
     keeps: bool,
     entries: Vec<Option<Entry>>,
     free: Vec<u32>,
-    /// Entries by where they begin.
+    /// Entries that are found, by where they begin.
     by_start: BTreeMap<(u64, u32), ()>,
+    /// Number of the others.
+    alone: usize,
     /// Entries without a lease, by when they were used last.
     idle: BTreeMap<u64, u32>,
     bytes: u64,
@@ -79,6 +89,7 @@ impl Cache {
             entries: Vec::new(),
             free: Vec::new(),
             by_start: BTreeMap::new(),
+            alone: 0,
             idle: BTreeMap::new(),
             bytes: 0,
             clock: 0,
@@ -87,7 +98,12 @@ impl Cache {
     }
 
     fn len(&self) -> usize {
-        self.by_start.len()
+        self.by_start.len() + self.alone
+    }
+
+    /// Regions that are leased alone, or were and are kept.
+    pub(crate) fn alone(&self) -> usize {
+        self.alone
     }
 
     /// A lease on a region that covers the range with these rights.
@@ -105,6 +121,56 @@ impl Cache {
             self.counts.hits += 1;
             return Ok(self.take(place));
         }
+        let place = self.add(range, access, false, registrar)?;
+        self.by_start.insert((range.address, place), ());
+        Ok(self.take(place))
+    }
+
+    /// A lease on a region of its own, for [`Cache::again`] or [`Cache::give_back`].
+    ///
+    /// # Errors
+    /// As [`Cache::lease`].
+    pub(crate) fn lease_alone(
+        &mut self,
+        range: MemoryRange,
+        access: Access,
+        registrar: &mut impl Registrar,
+    ) -> Result<Lease, Unregistered> {
+        range.end().ok_or(Unregistered::Cannot)?;
+        let place = self.add(range, access, true, registrar)?;
+        self.alone += 1;
+        Ok(self.take(place))
+    }
+
+    /// The lease alone that was released, if its region is still there.
+    pub(crate) fn again(&mut self, lease: Lease) -> Option<Lease> {
+        self.is_kept(lease).then(|| {
+            self.counts.hits += 1;
+            self.take(lease.place)
+        })
+    }
+
+    /// Ends a lease alone, or what was kept of it: nobody gets at the memory any more.
+    pub(crate) fn give_back(&mut self, lease: Lease, registrar: &mut impl Registrar) {
+        if self.is_kept(lease) {
+            let used = self.entry(lease.place).used;
+            self.idle.remove(&used);
+            self.remove(lease.place, registrar);
+        }
+    }
+
+    fn is_kept(&self, lease: Lease) -> bool {
+        self.entries[lease.place as usize].is_some_and(|entry| entry.serial == lease.serial)
+    }
+
+    /// Registers what is not there yet, without a lease.
+    fn add(
+        &mut self,
+        range: MemoryRange,
+        access: Access,
+        alone: bool,
+        registrar: &mut impl Registrar,
+    ) -> Result<u32, Unregistered> {
         while self.len() >= self.most_regions || self.bytes.saturating_add(range.length) > self.most_bytes {
             if !self.give_back_oldest(registrar) {
                 return Err(Unregistered::Exhausted);
@@ -113,8 +179,9 @@ impl Cache {
         let region = self.register(range, access, registrar)?;
         self.counts.registered += 1;
         self.bytes += range.length;
-        let entry = Entry { range, access, region, leases: 0, used: 0 };
-        let place = match self.free.pop() {
+        let serial = self.counts.registered;
+        let entry = Entry { range, access, region, leases: 0, used: 0, alone, serial };
+        Ok(match self.free.pop() {
             Some(place) => {
                 self.entries[place as usize] = Some(entry);
                 place
@@ -123,9 +190,7 @@ impl Cache {
                 self.entries.push(Some(entry));
                 self.entries.len() as u32 - 1
             }
-        };
-        self.by_start.insert((range.address, place), ());
-        Ok(self.take(place))
+        })
     }
 
     /// Registers memory that somebody else keeps account of, for as long as he likes.
@@ -163,9 +228,9 @@ impl Cache {
     fn take(&mut self, place: u32) -> Lease {
         let entry = self.entry(place);
         entry.leases += 1;
-        let (used, region, start) = (entry.used, entry.region, entry.range.address);
+        let Entry { used, region, serial, range, .. } = *entry;
         self.idle.remove(&used);
-        Lease { place, start, region }
+        Lease { place, serial, start: range.address, region }
     }
 
     /// A lease ends.
@@ -195,7 +260,10 @@ impl Cache {
     fn remove(&mut self, place: u32, registrar: &mut impl Registrar) {
         let Some(entry) = self.entries[place as usize].take() else { return };
         self.free.push(place);
-        self.by_start.remove(&(entry.range.address, place));
+        match entry.alone {
+            true => self.alone -= 1,
+            false => drop(self.by_start.remove(&(entry.range.address, place))),
+        }
         self.bytes -= entry.range.length;
         self.counts.given_back += 1;
         registrar.deregister(entry.region.id);
@@ -282,6 +350,59 @@ mod tests {
                     prop_assert!(device.registered.contains_key(&lease.region.id.0), "a leased region is gone");
                 }
                 prop_assert!(keeps || cache.idle.is_empty(), "nothing is kept that may mean other pages by now");
+            }
+        }
+    }
+
+    proptest! {
+        /// Whatever is leased alone, released and asked for again, beside leases of the same bytes: what is there again is registered
+        /// as before, where nothing is kept it never is; what is given back is not registered; nobody else finds it; the bounds hold.
+        #[test]
+        fn leases_alone_come_again_or_are_gone(
+            most_regions in 1_usize..6, keeps: bool,
+            steps in proptest::collection::vec((0_u8..5, 0_u64..8, 0_usize..8), 0..200)
+        ) {
+            let mut device = Device { regions: 4, bytes: 3000, ..Device::default() };
+            let mut cache = Cache::new(most_regions, 2500, keeps);
+            let (mut held, mut rested, mut shared) = (Vec::new(), Vec::new(), Vec::new());
+            for (what, address, at) in steps {
+                let bytes = range(address * 100, 300);
+                match what {
+                    0 => held.extend(cache.lease_alone(bytes, TO_BE_WRITTEN, &mut device).ok()),
+                    1 if !held.is_empty() => {
+                        let lease: Lease = held.swap_remove(at % held.len());
+                        cache.release(lease, &mut device);
+                        rested.push(lease);
+                    }
+                    2 if !rested.is_empty() => {
+                        let lease = rested.swap_remove(at % rested.len());
+                        let there = device.registered.contains_key(&lease.region.id.0);
+                        let again = cache.again(lease);
+                        prop_assert_eq!(again, (there && keeps).then_some(lease));
+                        held.extend(again);
+                    }
+                    3 if !rested.is_empty() || !held.is_empty() => {
+                        let from = if rested.is_empty() { &mut held } else { &mut rested };
+                        let lease = from.swap_remove(at % from.len());
+                        cache.give_back(lease, &mut device);
+                        prop_assert!(!device.registered.contains_key(&lease.region.id.0), "it was given back");
+                    }
+                    4 => {
+                        if let Ok(lease) = cache.lease(bytes, TO_BE_WRITTEN, &mut device) {
+                            let other = |alone: &Lease| alone.region.id != lease.region.id;
+                            prop_assert!(held.iter().chain(&rested).all(other), "found by somebody else");
+                            shared.push(lease);
+                        }
+                        if shared.len() > 1 {
+                            cache.release(shared.remove(0), &mut device);
+                        }
+                    }
+                    _ => {}
+                }
+                prop_assert!(cache.len() <= most_regions && cache.bytes <= 2500);
+                prop_assert_eq!(cache.len(), device.registered.len());
+                prop_assert!(held.iter().all(|lease| device.registered.contains_key(&lease.region.id.0)));
+                prop_assert!(keeps || cache.alone() == held.len(), "nothing is kept that may mean other pages by now");
             }
         }
     }

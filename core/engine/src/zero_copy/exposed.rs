@@ -18,7 +18,7 @@
 
 use super::stage::{BYTES, STAGED};
 use super::transfer::{Plan, Way, range_of};
-use super::{Cache, MOST_BYTES, MOST_REGIONS};
+use super::{Cache, Lease, MOST_BYTES, MOST_REGIONS};
 use crate::engine::Engine;
 use crate::requests::{Buffer, Phase};
 use crate::types::{RequestId, Started};
@@ -68,6 +68,38 @@ impl Engine {
     /// Takes exposed memory back. Nobody uses it any more.
     pub fn withdraw(&mut self, region: RegionId) {
         Transport::deregister(&mut self.fabric, region);
+    }
+
+    /// Registers memory of this process for steps of a collective on it, as long as the cache has room. Those that are kept and not in
+    /// use are given back for it.
+    pub(crate) fn lend(&mut self, memory: MemoryRange, access: Access, peer: PeerId) -> Option<Lease> {
+        let can = self.fabric.zero_copy(peer)?;
+        let cache = self.state.zero_copies.cache.get_or_insert_with(|| Cache::of(&can));
+        cache.lease_alone(memory, access, &mut self.fabric).ok()
+    }
+
+    /// What was lent before and rests, if it is good for another time.
+    pub(crate) fn lend_again(&mut self, lease: Lease) -> Option<Lease> {
+        self.state.zero_copies.cache.as_mut()?.again(lease)
+    }
+
+    /// Nobody uses the memory that was lent until it is lent again. Kept where the registration follows what the program maps there.
+    pub(crate) fn rest_lent(&mut self, lease: Lease) {
+        if let Some(cache) = &mut self.state.zero_copies.cache {
+            cache.release(lease, &mut self.fabric);
+        }
+    }
+
+    /// Takes memory that was lent back. Nobody uses it any more.
+    pub(crate) fn take_back_lent(&mut self, lease: Lease) {
+        if let Some(cache) = &mut self.state.zero_copies.cache {
+            cache.give_back(lease, &mut self.fabric);
+        }
+    }
+
+    /// Whether the device has all of an operation on exposed memory that has not ended.
+    pub(crate) fn is_posted(&self, request: RequestId) -> bool {
+        self.exists(request) && self.state.zero_copies.is_posted(request.slot())
     }
 
     /// What can be done to memory that `peer` exposes; `None`: nothing.
@@ -228,7 +260,7 @@ impl Engine {
         peer: PeerId,
         way: Way,
         there: RemoteMemory,
-        lease: Option<super::Lease>,
+        lease: Option<Lease>,
         bytes: u64,
         buffer: Buffer,
         can: &ZeroCopy,

@@ -26,13 +26,14 @@ mod exposed;
 mod stage;
 mod transfer;
 
+pub(crate) use cache::Lease;
 pub use exposed::Reach;
 
 use crate::engine::{Engine, State};
 use crate::peers::Peer;
 use crate::requests::{KEYED, LEASED};
 use crate::transports::Transports;
-use cache::{Cache, Lease, Registrar};
+use cache::{Cache, Registrar};
 use stage::Stage;
 use std::collections::{HashMap, VecDeque};
 use transfer::Transfer;
@@ -82,6 +83,11 @@ impl ZeroCopies {
     /// Whether so many operations wait for room that it is worth a look whether there is some.
     pub(crate) fn are_many_waiting(&self) -> bool {
         self.pushing.len() >= 64
+    }
+
+    /// Whether everything of a request's transfer is posted.
+    fn is_posted(&self, slot: u32) -> bool {
+        self.transfers.iter().flatten().any(|transfer| transfer.is_posted(slot))
     }
 
     /// A request that held registered memory has ended.
@@ -221,6 +227,11 @@ impl Engine {
     pub fn registrations(&self) -> [u64; 3] {
         let counts = self.state.zero_copies.cache.as_ref().map(|cache| cache.counts).unwrap_or_default();
         [counts.hits, counts.registered, counts.given_back]
+    }
+
+    /// Regions that are registered now for other ranks' steps of collectives, in use or kept for the next start.
+    pub fn lent(&self) -> usize {
+        self.state.zero_copies.cache.as_ref().map_or(0, Cache::alone)
     }
 }
 

@@ -82,6 +82,11 @@ pub(super) struct Transfer {
 }
 
 impl Transfer {
+    /// Whether it is that request's, and the device has all of it.
+    pub(super) fn is_posted(&self, slot: u32) -> bool {
+        self.slot == slot && self.next == self.end && !self.failed
+    }
+
     /// Whether it changes a number of that peer: such must be posted in their order.
     fn changes(&self, peer: PeerId) -> bool {
         self.peer == peer && matches!(self.way, Way::Change(_))

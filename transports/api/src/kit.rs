@@ -4,6 +4,7 @@
 //! property panics with what it saw. All of them work over fabrics that delay, refuse, and lose packets underneath.
 
 pub mod one_sided;
+pub mod teardown;
 
 use crate::{Refused, Transport};
 use weft_types::{ContextId, PeerId, Rank, Tag};
@@ -40,6 +41,8 @@ pub fn every_property<F: Fabric>(mut make: impl FnMut(usize) -> F) {
     one_sided::atomics_lose_nothing(&mut make(3));
     one_sided::what_was_taken_back_is_not_touched(&mut make(3));
     one_sided::every_token_comes_back_from_the_dead(&mut make(2));
+    teardown::all_may_go_in_the_middle(&mut make);
+    teardown::the_others_go_on_when_one_goes_in_the_middle(&mut make);
 }
 
 fn header(number: u32) -> Header {

@@ -13,29 +13,29 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use weft_types::PeerId;
 
 /// Bytes that a device may change behind the compiler's back, and their region.
-struct Shared {
+pub(super) struct Shared {
     bytes: Vec<AtomicU8>,
     region: Region,
 }
 
 impl Shared {
-    fn new<T: Transport>(end: &mut T, content: impl Iterator<Item = u8>, access: Access) -> Shared {
+    pub(super) fn new<T: Transport>(end: &mut T, content: impl Iterator<Item = u8>, access: Access) -> Shared {
         let bytes: Vec<AtomicU8> = content.map(AtomicU8::new).collect();
         let range = MemoryRange { address: bytes.as_ptr() as u64, length: bytes.len() as u64 };
         let region = end.register(range, access).expect("memory that is there");
         Shared { bytes, region }
     }
 
-    fn local(&self, offset: usize, length: usize) -> LocalRun {
+    pub(super) fn local(&self, offset: usize, length: usize) -> LocalRun {
         let address = self.bytes.as_ptr() as u64 + offset as u64;
         LocalRun { address, length: length as u64, region: self.region.id }
     }
 
-    fn remote(&self, offset: usize, length: usize) -> RemoteRun {
+    pub(super) fn remote(&self, offset: usize, length: usize) -> RemoteRun {
         RemoteRun { memory: self.region.remote.plus(offset as u64), length: length as u64 }
     }
 
-    fn at(&self, offset: usize) -> u8 {
+    pub(super) fn at(&self, offset: usize) -> u8 {
         self.bytes[offset].load(Ordering::Relaxed)
     }
 
@@ -44,16 +44,16 @@ impl Shared {
     }
 }
 
-fn can<F: Fabric>(fabric: &mut F) -> Option<ZeroCopy> {
+pub(super) fn can<F: Fabric>(fabric: &mut F) -> Option<ZeroCopy> {
     fabric.ends()[0].zero_copy(PeerId(1))
 }
 
-fn noise(length: usize, salt: usize) -> impl Iterator<Item = u8> {
+pub(super) fn noise(length: usize, salt: usize) -> impl Iterator<Item = u8> {
     (0..length).map(move |at| (at.wrapping_mul(salt + 7) >> 2 ^ at >> 9) as u8)
 }
 
 /// Offers an operation of process `from` until it is taken.
-fn insist<F: Fabric>(
+pub(super) fn insist<F: Fabric>(
     fabric: &mut F,
     from: usize,
     mut operation: impl FnMut(&mut F::Transport) -> Result<(), Refused>,
@@ -69,7 +69,7 @@ fn insist<F: Fabric>(
 }
 
 /// Waits for the next token of a process.
-fn wait<F: Fabric>(fabric: &mut F, at: usize) -> (Token, Outcome) {
+pub(super) fn wait<F: Fabric>(fabric: &mut F, at: usize) -> (Token, Outcome) {
     for _ in 0..PATIENCE {
         if let Some(done) = fabric.ends()[at].completed() {
             return (done.token, done.outcome);

@@ -19,7 +19,11 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new<T: Transport>(end: &mut T, content: impl Iterator<Item = u8>, access: Access) -> Shared {
+    pub(super) fn new<T: Transport>(
+        end: &mut T,
+        content: impl Iterator<Item = u8>,
+        access: Access,
+    ) -> Shared {
         let bytes: Vec<AtomicU8> = content.map(AtomicU8::new).collect();
         let range = MemoryRange { address: bytes.as_ptr() as u64, length: bytes.len() as u64 };
         let region = end.register(range, access).expect("memory that is there");

@@ -65,6 +65,11 @@ pub struct Network {
     flying: BTreeMap<(Nanos, u64), (usize, usize, Vec<u8>)>,
     serial: u64,
     pub packets: u64,
+    /// A way into each device that carries one datagram in so many nanoseconds and has room for so many that wait; what finds none is
+    /// lost.
+    pub narrow: Option<(Nanos, u64)>,
+    /// By device: when its narrow way has carried what waits.
+    free_at: Vec<Nanos>,
     /// What left the devices, if it shall be written down.
     pub record: Option<weft_softroce::Capture<Vec<u8>>>,
 }
@@ -84,6 +89,8 @@ impl Network {
             flying: BTreeMap::new(),
             serial: 0,
             packets: 0,
+            narrow: None,
+            free_at: vec![0; devices],
             record: None,
         }
     }
@@ -131,7 +138,15 @@ impl Network {
                 let bit = self.random.below(datagram.len() as u64 * 8) as usize;
                 datagram[bit / 8] ^= 1 << (bit % 8);
             }
-            let at = self.now + 500 + self.random.below(self.faults.delay);
+            let mut at = self.now + 500 + self.random.below(self.faults.delay);
+            if let Some((each, room)) = self.narrow {
+                let begins = self.free_at[to].max(self.now);
+                if (begins - self.now) / each >= room {
+                    continue;
+                }
+                self.free_at[to] = begins + each;
+                at += begins + each - self.now;
+            }
             self.serial += 1;
             self.flying.insert((at, self.serial), (from, to, datagram));
         }

@@ -206,7 +206,11 @@ pub fn the_others_go_on_when_one_goes_in_the_middle<F: Fabric>(make: &mut impl F
         // What is still under way ends: of those that are there as well as of the dead.
         let mut rounds = 0;
         while !traffic.open[0].is_empty() || !traffic.open[2].is_empty() {
-            [0, 2].into_iter().for_each(|at| traffic.hear(&mut fabric, at));
+            for (at, from) in [(0, 1), (0, 2), (2, 0), (2, 1)] {
+                // An operation may wait behind a packet for which its receiver has no room.
+                traffic.take_one(&mut fabric, at, from);
+                traffic.hear(&mut fabric, at);
+            }
             rounds += 1;
             assert!(rounds < PATIENCE, "moment {moment}: operations without an end: {:?}", traffic.open);
             round(&mut fabric);

@@ -9,9 +9,9 @@ use std::collections::BTreeSet;
 use weft_types::PeerId;
 
 /// Rounds of traffic before somebody goes: before the first contact, in the middle of it, and behind it.
-const MOMENTS: [usize; 8] = [0, 1, 2, 5, 12, 30, 100, 600];
+const MOMENTS: [usize; 5] = [0, 1, 5, 30, 200];
 /// Bytes of registered memory of a process, and of one operation on it.
-const ROOM: usize = 60_000;
+const ROOM: usize = 20_000;
 
 /// All of some processes send, take only some of what arrives, and get and put: what is under way is never waited for.
 struct Traffic {

@@ -61,6 +61,14 @@ impl QueuePair {
         self.requester.as_ref().map_or(0, Requester::len) + self.datagrams.len()
     }
 
+    /// Whether there is anything to send, now or when it may.
+    #[inline]
+    pub(crate) fn has_more(&self) -> bool {
+        self.responder.as_ref().is_some_and(Responder::has_answers)
+            || self.requester.as_ref().is_some_and(Requester::has_more)
+            || !self.datagrams.is_empty()
+    }
+
     /// When time alone has something for it to do.
     pub(crate) fn deadline(&self) -> Option<Nanos> {
         match self.state {

@@ -137,6 +137,12 @@ impl Requester {
         self.queue.len() - self.parts
     }
 
+    /// Whether there are packets that have not gone out, or must go out again.
+    #[inline]
+    pub(crate) fn has_more(&self) -> bool {
+        self.cursor.entry < self.queue.len()
+    }
+
     /// When [`Requester::tick`] has something to do.
     pub(crate) fn deadline(&self) -> Option<Nanos> {
         self.paused_until.or(self.deadline)

@@ -416,6 +416,12 @@ impl Responder {
         self.answers.push_back(again);
     }
 
+    /// Whether there is an answer to write.
+    #[inline]
+    pub(crate) fn has_answers(&self) -> bool {
+        !self.answers.is_empty()
+    }
+
     /// Writes the next answer into `out`, without invariant CRC. False when there is none.
     pub(crate) fn transmit<M: Memory>(
         &mut self,

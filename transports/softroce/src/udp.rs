@@ -325,6 +325,7 @@ impl Udp {
             }
         }
         self.outgoing.clear();
+        self.entrance.sent();
         true
     }
 

@@ -475,14 +475,14 @@ impl<M: Memory> Device<M> {
     /// Writes the next packet that may go out, sealed, into `datagram` (cleared first), and says where it goes.
     pub fn transmit(&mut self, now: Nanos, datagram: &mut Vec<u8>) -> Option<SocketAddr> {
         let local = self.local;
-        self.transmit_from(now, datagram, |_, _| local)
+        self.transmit_from(|| now, datagram, |_, _| local)
     }
 
     /// As [`Device::transmit`], for drivers that send from several addresses or ports: `source` says from which those of a
-    /// service to an address leave.
+    /// service to an address leave. `now` is asked for the time when it matters: a clock may take as long as a packet.
     pub fn transmit_from(
         &mut self,
-        now: Nanos,
+        now: impl Fn() -> Nanos,
         datagram: &mut Vec<u8>,
         source: impl FnOnce(SocketAddr, Service) -> SocketAddr,
     ) -> Option<SocketAddr> {
@@ -491,7 +491,7 @@ impl<M: Memory> Device<M> {
             let Some(pair) = self.queue_pairs.get_mut(&number) else { continue };
             datagram.clear();
             let mut ended = Ended::default();
-            let to = pair.transmit(now, &self.regions, &self.memory, &mut ended, datagram);
+            let to = pair.transmit(&now, &self.regions, &self.memory, &mut ended, datagram);
             match to {
                 Some(_) if pair.has_more() => self.active.push_back(number),
                 _ => pair.listed = false,
@@ -508,6 +508,12 @@ impl<M: Memory> Device<M> {
             }
         }
         None
+    }
+
+    /// Whether any queue pair may have something to send.
+    #[inline]
+    pub(crate) fn is_active(&self) -> bool {
+        !self.active.is_empty()
     }
 
     /// When [`Device::tick`] has something to do.

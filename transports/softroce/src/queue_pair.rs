@@ -80,7 +80,7 @@ impl QueuePair {
     /// Writes its next packet, without invariant CRC: answers before requests, so that the peer's window opens.
     pub(crate) fn transmit<M: Memory>(
         &mut self,
-        now: Nanos,
+        now: impl Fn() -> Nanos,
         regions: &Regions,
         memory: &M,
         ended: &mut Ended,

@@ -29,6 +29,8 @@ pub struct Engine {
     pub(crate) state: State,
     /// Who gives no answer over the fabric.
     pub(crate) in_vain: InVain,
+    /// Messages in a row that were received before others were taken in: see [`Engine::progress_and_look`].
+    pub(crate) looks: u32,
 }
 
 /// Everything but the transports, so that a packet can be handled while it still lies in one of them.
@@ -113,7 +115,7 @@ impl Engine {
             wary: false,
             zero_copies: ZeroCopies::default(),
         };
-        Ok(Engine { fabric: transports, state, in_vain: InVain::default() })
+        Ok(Engine { fabric: transports, state, in_vain: InVain::default(), looks: 0 })
     }
 
     /// Starts a send of `buffer` (sections 3.2.1, 3.4, 3.7.2). Local: nothing waits for the receiver.
@@ -180,7 +182,17 @@ impl Engine {
             }
             // While other messages wait here, the next packet is not looked at in the ring: progress brings it.
             let outside = from.peer.is_some_and(|peer| self.fabric.is_moved_by_progress(peer));
-            if turn % 32 == 0 || outside || !self.state.unexpected.is_empty() {
+            if outside {
+                let found = self.progress_and_look(|engine| match engine.poll_recv(from, buffer) {
+                    Early::Nothing => None,
+                    found => Some(found),
+                });
+                match found {
+                    Some(Early::Received(completion)) => return Some(completion),
+                    Some(Early::Post | Early::Nothing) => return None,
+                    None => {}
+                }
+            } else if turn % 32 == 0 || !self.state.unexpected.is_empty() {
                 from.peer?;
                 self.progress();
             }
@@ -375,7 +387,7 @@ impl Engine {
 
     /// Whether it can be seen at a glance that nothing can move.
     #[inline(always)]
-    fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         let state = &self.state;
         state.busy.is_empty()
             && state.reading.is_empty()
@@ -393,7 +405,13 @@ impl Engine {
 
     #[inline(never)]
     fn move_all(&mut self) -> bool {
-        let mut moved = self.fabric.progress();
+        let moved = self.fabric.progress();
+        self.move_rest(moved)
+    }
+
+    /// Moves all that the transports do not move by themselves. `moved`: whether they did move something.
+    #[inline]
+    pub(crate) fn move_rest(&mut self, mut moved: bool) -> bool {
         moved |= self.take_packets();
         if !(self.state.busy.is_empty() && self.state.reading.is_empty()) {
             moved |= self.push_all();

@@ -3,46 +3,53 @@
 //! For transports that copy into and out of the device's buffers; needs no unsafe code.
 
 use crate::memory::{Fault, Memory};
-use std::collections::BTreeMap;
 
-/// Buffers by the address they begin at.
+/// Buffers; an address says which one, and where in it.
 #[derive(Debug, Default)]
 pub struct Arena {
-    buffers: BTreeMap<u64, Box<[u8]>>,
-    end: u64,
+    buffers: Vec<Box<[u8]>>,
 }
 
-/// Between buffers, so that running out of one never reaches the next.
-const GAP: u64 = 1 << 16;
+/// Address bits inside a buffer: so much lies between two, more than either has, so that running out of one never reaches the next.
+const INSIDE: u32 = 40;
 /// No address of a program is as large, so that the two never meet.
 pub(crate) const FIRST: u64 = 1 << 62;
 
+/// The number of a buffer, and the place in it.
+#[inline]
+const fn place(address: u64) -> (usize, usize) {
+    ((address.wrapping_sub(FIRST) >> INSIDE) as usize, (address & ((1 << INSIDE) - 1)) as usize)
+}
+
 impl Arena {
     /// Makes a buffer of zeroes and says where it begins: at a multiple of 65,536.
+    ///
+    /// # Panics
+    /// When a buffer is asked for that is larger than any memory.
     pub fn allocate(&mut self, bytes: u64) -> u64 {
-        let address = self.end.max(FIRST);
-        self.end = (address + bytes).next_multiple_of(GAP) + GAP;
-        self.buffers.insert(address, vec![0; bytes as usize].into());
-        address
+        assert!(bytes < 1 << INSIDE, "a buffer of {bytes} bytes");
+        self.buffers.push(vec![0; bytes as usize].into());
+        FIRST + ((self.buffers.len() as u64 - 1) << INSIDE)
     }
 
     /// Part of a buffer.
     ///
     /// # Panics
     /// When the range lies in no buffer.
+    #[inline]
     pub fn bytes(&self, address: u64, length: usize) -> &[u8] {
-        let (start, buffer) = self.buffers.range(..=address).next_back().expect("an address of the arena");
-        &buffer[(address - start) as usize..][..length]
+        let (number, offset) = place(address);
+        &self.buffers[number][offset..][..length]
     }
 
     /// As [`Arena::bytes`].
     ///
     /// # Panics
     /// When the range lies in no buffer.
+    #[inline]
     pub fn bytes_mut(&mut self, address: u64, length: usize) -> &mut [u8] {
-        let (start, buffer) =
-            self.buffers.range_mut(..=address).next_back().expect("an address of the arena");
-        &mut buffer[(address - start) as usize..][..length]
+        let (number, offset) = place(address);
+        &mut self.buffers[number][offset..][..length]
     }
 }
 

@@ -1,6 +1,6 @@
 //! Packets that come in: checked, given to their queue pair, answered.
 
-use crate::device::{Device, Event, Flow, note_deadline};
+use crate::device::{Device, Event, Flow, enlist, note_deadline};
 use crate::memory::Memory;
 use crate::requester::Ended;
 use crate::responder::{Outcome, Surroundings};
@@ -51,7 +51,12 @@ impl<M: Memory> Device<M> {
                 _ => requester.answered(now, packet, &mut self.memory, &mut ended, number),
             }
             note_deadline(&mut self.deadlines, pair);
-            self.settle(number.0, ended);
+            if pair.has_more() {
+                enlist(&mut self.active, pair);
+            }
+            if ended.fatal || !ended.completions.is_empty() {
+                self.settle(number.0, ended);
+            }
         } else {
             let Some(responder) = &mut pair.responder else { return false };
             let receives = match plan.shared_receive_queue {
@@ -68,9 +73,11 @@ impl<M: Memory> Device<M> {
                     memory: &mut self.memory,
                 },
             );
+            if pair.has_more() {
+                enlist(&mut self.active, pair);
+            }
             self.received(number, plan, outcome);
         }
-        self.list(number.0);
         true
     }
 

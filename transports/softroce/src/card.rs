@@ -4,6 +4,7 @@ use crate::device::{Device, Flow};
 use crate::host_memory::HostMemory;
 use crate::request::{MAX_INLINE, MAX_MESSAGE, MAX_SEGMENTS};
 use std::net::SocketAddr;
+use std::time::Instant;
 use weft_api::Bell;
 use weft_api::verbs::{
     Access, Completion, CompletionQueueId, Data, DeviceAddress, DeviceBuffer, Hca, HcaLimits, HcaRefusal,
@@ -11,14 +12,42 @@ use weft_api::verbs::{
     RemoteAddress, Segment, Sending, Service, SharedReceiveQueueId, Work, WorkRequest,
 };
 
+/// What says the time of a wire without it.
+#[derive(Clone, Copy, Debug)]
+pub enum Clock {
+    /// The time, which stands still meanwhile.
+    At(Nanos),
+    /// The moment at which the wire's time began.
+    Since(Instant),
+}
+
+impl Clock {
+    /// As [`Wire::now`].
+    #[inline]
+    pub fn read(self) -> Nanos {
+        match self {
+            Clock::At(now) => now,
+            Clock::Since(began) => began.elapsed().as_nanos() as Nanos,
+        }
+    }
+}
+
 /// A way for datagrams, and a clock.
 pub trait Wire {
     /// What sleeps until a datagram comes.
     type Bell: Bell + Clone + Send;
     /// Nanoseconds since any fixed moment.
     fn now(&self) -> Nanos;
+    /// The same for whoever may not need the time after all.
+    fn clock(&self) -> Clock {
+        Clock::At(self.now())
+    }
     /// Sends a datagram, now or with the next ones. `false`: no room now; it must be offered again.
     fn send(&mut self, to: SocketAddr, datagram: &[u8]) -> bool;
+    /// As [`Wire::send`], of the last datagram for now, which nothing need wait for. `false`: it must be offered again.
+    fn send_last(&mut self, to: SocketAddr, datagram: &[u8]) -> bool {
+        self.send(to, datagram)
+    }
     /// Lets what was kept back for company leave. `false`: no room now.
     fn flush(&mut self) -> bool {
         true
@@ -188,9 +217,8 @@ impl<W: Wire> Card<W> {
 
     /// Gives out what was posted.
     fn let_leave(&mut self) {
-        let now = self.wire.now();
         self.device.memory_mut().begin();
-        self.transmit(now);
+        self.transmit(self.wire.clock());
     }
 
     fn post_few(
@@ -210,7 +238,7 @@ impl<W: Wire> Card<W> {
     }
 
     /// Gives out what may leave. True when something did.
-    fn transmit(&mut self, now: Nanos) -> bool {
+    fn transmit(&mut self, clock: Clock) -> bool {
         let mut moved = false;
         for _ in 0..BURST {
             let to = match self.waiting.take() {
@@ -221,17 +249,24 @@ impl<W: Wire> Card<W> {
                         Service::ReliableConnection => wire.source(to).unwrap_or(local),
                         Service::Datagram => wire.leaves_by(to).unwrap_or(local),
                     };
-                    match self.device.transmit_from(now, &mut self.outgoing, source) {
+                    match self.device.transmit_from(|| clock.read(), &mut self.outgoing, source) {
                         Some(to) => to,
                         None => break,
                     }
                 }
             };
-            if !self.wire.send(to, &self.outgoing) {
+            let sent = match self.device.is_active() {
+                true => self.wire.send(to, &self.outgoing),
+                false => self.wire.send_last(to, &self.outgoing),
+            };
+            if !sent {
                 self.waiting = Some(to);
                 break;
             }
             moved = true;
+            if !self.device.is_active() {
+                break;
+            }
         }
         // What finds no room is offered again the next time.
         self.wire.flush();
@@ -459,7 +494,7 @@ impl<W: Wire> Hca for Card<W> {
         }
         // Before anybody is told of it.
         self.device.memory().settle();
-        self.transmit(now) | moved
+        self.transmit(Clock::At(now)) | moved
     }
 
     fn end_turn(&mut self) {

@@ -57,7 +57,7 @@ pub struct Device<M> {
     completion_queues: Vec<CompletionQueue>,
     pub(crate) shared_receives: Vec<ReceiveQueue>,
     /// Queue pairs that may have something to send, each once, in turn.
-    active: VecDeque<u32>,
+    pub(crate) active: VecDeque<u32>,
     /// What time alone will have to do: at most one entry of each queue pair, which may be too early.
     pub(crate) deadlines: BTreeSet<(Nanos, u32)>,
     pub(crate) events: VecDeque<Event>,
@@ -341,7 +341,7 @@ impl<M: Memory> Device<M> {
         }
         let data = match request.data {
             Data::Inline(_) if length as usize > MAX_INLINE => return Err(Refusal::Size),
-            Data::Inline(parts) => request::Data::Inline(parts.concat().into()),
+            Data::Inline(parts) => request::Data::inline(parts),
             Data::Segments(segments) => {
                 request::Data::Segments(Segments::new(segments).ok_or(Refusal::Size)?)
             }
@@ -368,7 +368,7 @@ impl<M: Memory> Device<M> {
             Some(requester) => requester.post(posted),
             None => pair.datagrams.push_back(posted),
         }
-        self.list(number.0);
+        enlist(&mut self.active, pair);
         Ok(())
     }
 
@@ -447,10 +447,8 @@ impl<M: Memory> Device<M> {
 
     /// Notes that a queue pair may have something to send or to wait for.
     pub(crate) fn list(&mut self, number: u32) {
-        let Some(pair) = self.queue_pairs.get_mut(&number) else { return };
-        if !pair.listed {
-            pair.listed = true;
-            self.active.push_back(number);
+        if let Some(pair) = self.queue_pairs.get_mut(&number) {
+            enlist(&mut self.active, pair);
         }
     }
 
@@ -477,14 +475,14 @@ impl<M: Memory> Device<M> {
     /// Writes the next packet that may go out, sealed, into `datagram` (cleared first), and says where it goes.
     pub fn transmit(&mut self, now: Nanos, datagram: &mut Vec<u8>) -> Option<SocketAddr> {
         let local = self.local;
-        self.transmit_from(now, datagram, |_, _| local)
+        self.transmit_from(|| now, datagram, |_, _| local)
     }
 
     /// As [`Device::transmit`], for drivers that send from several addresses or ports: `source` says from which those of a
-    /// service to an address leave.
+    /// service to an address leave. `now` is asked for the time when it matters: a clock may take as long as a packet.
     pub fn transmit_from(
         &mut self,
-        now: Nanos,
+        now: impl Fn() -> Nanos,
         datagram: &mut Vec<u8>,
         source: impl FnOnce(SocketAddr, Service) -> SocketAddr,
     ) -> Option<SocketAddr> {
@@ -493,10 +491,10 @@ impl<M: Memory> Device<M> {
             let Some(pair) = self.queue_pairs.get_mut(&number) else { continue };
             datagram.clear();
             let mut ended = Ended::default();
-            let to = pair.transmit(now, &self.regions, &self.memory, &mut ended, datagram);
+            let to = pair.transmit(&now, &self.regions, &self.memory, &mut ended, datagram);
             match to {
-                Some(_) => self.active.push_back(number),
-                None => pair.listed = false,
+                Some(_) if pair.has_more() => self.active.push_back(number),
+                _ => pair.listed = false,
             }
             let service = pair.plan.service;
             note_deadline(&mut self.deadlines, pair);
@@ -510,6 +508,12 @@ impl<M: Memory> Device<M> {
             }
         }
         None
+    }
+
+    /// Whether any queue pair may have something to send.
+    #[inline]
+    pub(crate) fn is_active(&self) -> bool {
+        !self.active.is_empty()
     }
 
     /// When [`Device::tick`] has something to do.
@@ -545,6 +549,14 @@ impl<M: Memory> Device<M> {
             self.settle(number, ended);
             self.list(number);
         }
+    }
+}
+
+/// Lists a queue pair that is not listed.
+#[inline]
+pub(crate) fn enlist(active: &mut VecDeque<u32>, pair: &mut QueuePair) {
+    if !std::mem::replace(&mut pair.listed, true) {
+        active.push_back(pair.number.0);
     }
 }
 

@@ -81,6 +81,10 @@ pub(crate) fn bytes_of<M: Memory>(
             out.extend(&bytes[offset as usize..][..length as usize]);
             Ok(())
         }
+        Data::Few(few) => {
+            out.extend(&few.as_slice()[offset as usize..][..length as usize]);
+            Ok(())
+        }
         Data::Segments(segments) => {
             memory::gather(memory, segments.as_slice(), u64::from(offset), length as usize, out)
                 .inspect_err(|Fault| out.resize(end, 0))

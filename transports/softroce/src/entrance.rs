@@ -16,8 +16,10 @@ use std::sync::OnceLock;
 
 /// Datagrams that come alone from one address, and nothing by the entrance meanwhile, after which it has the entrance.
 const ENOUGH: u32 = 256;
-/// One look in so many is at the own socket first, whatever comes by the entrance.
-const BESIDE: u32 = 8;
+/// So many looks at the entrance alone, and the next one is at the own socket first, whatever comes: of those that found nothing, and of
+/// those that found something, which take longer.
+const BESIDE: u32 = 32;
+const FULL: u32 = 4;
 /// Looks after something came by the own socket in which it is looked at whenever the entrance is empty.
 const MINDFUL: u32 = 64;
 /// From this length on, a datagram is taken for one of many. In bytes.
@@ -85,6 +87,10 @@ pub(crate) struct Entrance {
     /// Short datagrams in a row that came alone by it.
     lonely: u32,
     looks: u32,
+    /// How many of them since the own socket was looked at; those that found something count [`FULL`] times.
+    alone: u32,
+    /// Something has just left: who it is for cannot have answered, so the time for a look at the own socket costs nothing now.
+    sent: bool,
     /// The look that last found something in the own socket.
     found_beside: u32,
     /// Who the last datagrams of the own socket were from, and how many came alone, one after another.
@@ -100,13 +106,21 @@ impl Entrance {
             return Look::Own;
         }
         self.looks = self.looks.wrapping_add(1);
-        if self.older_beside || self.looks.is_multiple_of(BESIDE) {
+        self.alone += 1;
+        if self.older_beside || std::mem::take(&mut self.sent) || self.alone > BESIDE {
+            self.alone = 0;
             Look::OwnFirst
         } else if self.looks.wrapping_sub(self.found_beside) < MINDFUL {
             Look::EntranceFirst
         } else {
             Look::Entrance
         }
+    }
+
+    /// Something has left.
+    #[inline]
+    pub(crate) fn sent(&mut self) {
+        self.sent = true;
     }
 
     /// The own socket was empty.
@@ -127,6 +141,7 @@ impl Entrance {
     /// A datagram, or several joined ones, came by the entrance. True when others should come joined.
     pub(crate) fn came(&mut self, length: usize, joined: bool, stream: bool) -> bool {
         self.run = 0;
+        self.alone += FULL - 1;
         let many = joined || stream || length >= LONG;
         self.lonely = if many { 0 } else { self.lonely.saturating_add(1) };
         many && !self.joins

@@ -42,14 +42,20 @@ impl Exits {
     /// The exit to an address, if it has one.
     #[inline]
     pub(crate) fn find(&mut self, to: SocketAddr) -> Option<&Exit> {
-        let place = self.open.iter().position(|exit| exit.to == to)?;
-        self.open.swap(0, place);
+        if self.open.first()?.to != to {
+            let place = self.open.iter().position(|exit| exit.to == to)?;
+            self.open.swap(0, place);
+        }
         self.open.first()
     }
 
     /// As [`Exits::find`]; makes one where there is room.
     pub(crate) fn find_or_open(&mut self, to: SocketAddr) -> Option<&Exit> {
-        if !self.open.iter().any(|exit| exit.to == to) && self.open.len() < MOST && !self.exhausted {
+        if self.open.first().is_none_or(|exit| exit.to != to)
+            && !self.open.iter().any(|exit| exit.to == to)
+            && self.open.len() < MOST
+            && !self.exhausted
+        {
             match open(self.local, to) {
                 Ok(exit) => {
                     self.open.push(exit);

@@ -50,7 +50,7 @@ mod udp;
 pub mod wire;
 
 pub use arena::Arena;
-pub use card::{Card, Unreachable, Wire};
+pub use card::{Card, Clock, Unreachable, Wire};
 pub use datagram::{DATAGRAM_PREFIX, MAX_DATAGRAM};
 pub use device::{Counters, Device, Event, Flow};
 pub use faults::Faults;

@@ -61,6 +61,14 @@ impl QueuePair {
         self.requester.as_ref().map_or(0, Requester::len) + self.datagrams.len()
     }
 
+    /// Whether there is anything to send, now or when it may.
+    #[inline]
+    pub(crate) fn has_more(&self) -> bool {
+        self.responder.as_ref().is_some_and(Responder::has_answers)
+            || self.requester.as_ref().is_some_and(Requester::has_more)
+            || !self.datagrams.is_empty()
+    }
+
     /// When time alone has something for it to do.
     pub(crate) fn deadline(&self) -> Option<Nanos> {
         match self.state {
@@ -72,7 +80,7 @@ impl QueuePair {
     /// Writes its next packet, without invariant CRC: answers before requests, so that the peer's window opens.
     pub(crate) fn transmit<M: Memory>(
         &mut self,
-        now: Nanos,
+        now: impl Fn() -> Nanos,
         regions: &Regions,
         memory: &M,
         ended: &mut Ended,

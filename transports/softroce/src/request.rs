@@ -45,6 +45,42 @@ pub(crate) enum Data {
     Segments(Segments),
     /// Copied when it was posted.
     Inline(Box<[u8]>),
+    /// The same, of few bytes, for which no memory is asked.
+    Few(Few),
+}
+
+/// Few bytes, kept in place: no more than a list takes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Few {
+    length: u8,
+    bytes: [u8; FEW],
+}
+
+/// See [`Few`].
+const FEW: usize = 64;
+
+impl Few {
+    /// `None` when there are too many.
+    pub(crate) fn new(parts: &[&[u8]]) -> Option<Few> {
+        let mut few = Few { length: 0, bytes: [0; FEW] };
+        for part in parts {
+            let (begin, end) = (usize::from(few.length), usize::from(few.length) + part.len());
+            few.bytes.get_mut(begin..end)?.copy_from_slice(part);
+            few.length = end as u8;
+        }
+        Some(few)
+    }
+
+    pub(crate) fn as_slice(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.length)]
+    }
+}
+
+impl Data {
+    /// Copies bytes.
+    pub(crate) fn inline(parts: &[&[u8]]) -> Data {
+        Few::new(parts).map_or_else(|| Data::Inline(parts.concat().into()), Data::Few)
+    }
 }
 
 /// A send request that is posted and not complete.

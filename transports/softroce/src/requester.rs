@@ -137,15 +137,21 @@ impl Requester {
         self.queue.len() - self.parts
     }
 
+    /// Whether there are packets that have not gone out, or must go out again.
+    #[inline]
+    pub(crate) fn has_more(&self) -> bool {
+        self.cursor.entry < self.queue.len()
+    }
+
     /// When [`Requester::tick`] has something to do.
     pub(crate) fn deadline(&self) -> Option<Nanos> {
         self.paused_until.or(self.deadline)
     }
 
-    /// Writes the next packet that may go out now into `out`, without invariant CRC.
+    /// Writes the next packet that may go out now into `out`, without invariant CRC. `now` is asked for the time when it matters.
     pub(crate) fn transmit<M: Memory>(
         &mut self,
-        now: Nanos,
+        now: impl Fn() -> Nanos,
         to: QueuePairNumber,
         domain: ProtectionDomain,
         regions: &Regions,
@@ -187,7 +193,7 @@ impl Requester {
             Cursor { entry: index, packet: packet + 1 }
         };
         if self.deadline.is_none() {
-            self.arm(now);
+            self.arm(now());
         }
         true
     }
@@ -249,7 +255,7 @@ impl Requester {
     /// Whether the peer's limit of reads, or a fence, holds this packet back.
     fn must_wait_for_reads(&self, index: usize, packet: u32) -> bool {
         let entry = &self.queue[index];
-        if packet > 0 && !entry.request.wants_answer() {
+        if !entry.request.wants_answer() && (packet > 0 || !entry.request.fence) {
             return false;
         }
         let open = self.queue.iter().take(index).filter(|entry| entry.request.wants_answer()).count();

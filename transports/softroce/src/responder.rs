@@ -201,35 +201,40 @@ impl Responder {
             _ => {
                 let (request, limit) = around.receives.take().ok_or(Refusal::NotReady)?;
                 outcome.limit = limit;
-                self.incoming = Some(Incoming::Send { request, here: 0 });
-                let segments = request.segments.as_slice();
-                if !segments.iter().all(|&segment| around.regions.allows_local(around.domain, segment, true))
-                {
-                    return Err(Refusal::Fatal(Syndrome::RemoteOperation));
-                }
                 (request, 0)
             }
         };
         let segments = request.segments.as_slice();
         let total = here + packet.payload.len() as u32;
-        if u64::from(total) > memory::total(segments) {
-            return Err(Refusal::Fatal(Syndrome::InvalidRequest));
+        let placed = if here == 0
+            && !segments.iter().all(|&segment| around.regions.allows_local(around.domain, segment, true))
+        {
+            Err(Syndrome::RemoteOperation)
+        } else if u64::from(total) > memory::total(segments) {
+            Err(Syndrome::InvalidRequest)
+        } else {
+            memory::scatter(around.memory, segments, u64::from(here), packet.payload)
+                .map_err(|Fault| Syndrome::RemoteOperation)
+        };
+        if let Err(syndrome) = placed {
+            // The receive request is taken, and must be told of.
+            self.incoming = Some(Incoming::Send { request, here });
+            return Err(Refusal::Fatal(syndrome));
         }
-        memory::scatter(around.memory, segments, u64::from(here), packet.payload)
-            .map_err(|Fault| Refusal::Fatal(Syndrome::RemoteOperation))?;
-        self.incoming = Some(Incoming::Send { request, here: total });
-        if packet.opcode.ends() {
-            self.incoming = None;
-            self.finished();
-            outcome.completion = Some(received(
-                request.id,
-                CompletionStatus::Success,
-                total,
-                Some(CompletedWork::Receive),
-                packet,
-                around.own,
-            ));
+        if !packet.opcode.ends() {
+            self.incoming = Some(Incoming::Send { request, here: total });
+            return Ok(());
         }
+        self.incoming = None;
+        self.finished();
+        outcome.completion = Some(received(
+            request.id,
+            CompletionStatus::Success,
+            total,
+            Some(CompletedWork::Receive),
+            packet,
+            around.own,
+        ));
         Ok(())
     }
 
@@ -414,6 +419,12 @@ impl Responder {
             Answer::Read { .. } | Answer::Atomic { .. } => answer.psn().ahead_of(psn) < 0,
         });
         self.answers.push_back(again);
+    }
+
+    /// Whether there is an answer to write.
+    #[inline]
+    pub(crate) fn has_answers(&self) -> bool {
+        !self.answers.is_empty()
     }
 
     /// Writes the next answer into `out`, without invariant CRC. False when there is none.

@@ -1,6 +1,6 @@
 //! A wire that writes down what passes, in the format that packet dissectors read.
 
-use crate::card::{Unreachable, Wire, is_of_connection};
+use crate::card::{Clock, Unreachable, Wire, is_of_connection};
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
 use weft_api::verbs::Nanos;
@@ -133,6 +133,10 @@ impl<W: Wire, O: Write> Wire for Traced<W, O> {
 
     fn now(&self) -> Nanos {
         self.wire.now()
+    }
+
+    fn clock(&self) -> Clock {
+        self.wire.clock()
     }
 
     fn send(&mut self, to: SocketAddr, datagram: &[u8]) -> bool {

@@ -4,7 +4,7 @@
 //! (`UDP_SEGMENT`, `UDP_GRO`): they travel through a host, and from namespace to namespace, as one. What the network says of
 //! addresses where nobody is, the kernel keeps for us (`IP_RECVERR`).
 
-use crate::card::{Card, Unreachable, Wire, is_of_connection};
+use crate::card::{Card, Clock, Unreachable, Wire, is_of_connection};
 use crate::entrance::{Doors, Entrance, Look, Sockets};
 use crate::exits::{self, Exits};
 use crate::faults::{Faults, Mischief};
@@ -175,7 +175,12 @@ impl Wire for Udp {
     type Bell = UdpBell;
 
     fn now(&self) -> Nanos {
-        self.started.elapsed().as_nanos() as Nanos
+        self.clock().read()
+    }
+
+    #[inline]
+    fn clock(&self) -> Clock {
+        Clock::Since(self.started)
     }
 
     fn send(&mut self, to: SocketAddr, datagram: &[u8]) -> bool {
@@ -190,9 +195,17 @@ impl Wire for Udp {
         self.join(to, datagram)
     }
 
+    fn send_last(&mut self, to: SocketAddr, datagram: &[u8]) -> bool {
+        if self.outgoing.number > 0 || self.mischief.is_some() {
+            return self.send(to, datagram);
+        }
+        self.give(to, datagram, datagram.len(), 1, is_of_connection(datagram))
+    }
+
     fn flush(&mut self) -> bool {
         self.send_joined()
     }
+
     fn receive(&mut self, buffer: &mut Vec<u8>) -> Option<SocketAddr> {
         if self.given >= self.came && self.take_in().is_none() {
             self.streak = 0;
@@ -284,18 +297,35 @@ impl Udp {
 
     fn send_joined(&mut self) -> bool {
         let Some(to) = self.outgoing.to.filter(|_| self.outgoing.number > 0) else { return true };
+        let Joined { each, number, of_connections, .. } = self.outgoing;
+        let bytes = std::mem::take(&mut self.outgoing.bytes);
+        let sent = self.give(to, &bytes, each, number, of_connections);
+        self.outgoing.bytes = bytes;
+        if sent {
+            self.outgoing.clear();
+        }
+        sent
+    }
+
+    /// Gives the kernel datagrams, `each` bytes long but for the last. `false`: no room now.
+    fn give(
+        &mut self,
+        to: SocketAddr,
+        datagrams: &[u8],
+        each: usize,
+        number: usize,
+        of_connections: bool,
+    ) -> bool {
         // Datagrams of no connection leave from the device's own port, and so does everything to those that have no exit.
-        let exit = if self.outgoing.of_connections { self.exits.find(to) } else { None };
-        let each = self.outgoing.each as u16;
+        let exit = if of_connections { self.exits.find(to) } else { None };
+        let each = each as u16;
         let cut = [ControlMessage::UdpGsoSegments(&each)];
-        let control = if self.outgoing.number > 1 { &cut[..] } else { &[] };
-        let bytes = [IoSlice::new(&self.outgoing.bytes)];
+        let control = if number > 1 { &cut[..] } else { &[] };
+        let bytes = [IoSlice::new(datagrams)];
         for _ in 0..TRIES {
             let flags = MsgFlags::empty();
             let sent = match exit {
-                Some(exit) if control.is_empty() => {
-                    send(exit.socket.as_raw_fd(), &self.outgoing.bytes, flags)
-                }
+                Some(exit) if control.is_empty() => send(exit.socket.as_raw_fd(), datagrams, flags),
                 Some(exit) => {
                     let nowhere_else = None::<&SockaddrStorage>;
                     sendmsg(exit.socket.as_raw_fd(), &bytes, control, flags, nowhere_else)
@@ -307,7 +337,7 @@ impl Udp {
             };
             match sent {
                 Err(Errno::EAGAIN | Errno::ENOBUFS) => return false,
-                Err(Errno::EINVAL | Errno::EIO | Errno::EMSGSIZE) if self.outgoing.number > 1 => {
+                Err(Errno::EINVAL | Errno::EIO | Errno::EMSGSIZE) if number > 1 => {
                     // This way does not cut; what is lost here comes again, one by one.
                     self.cuts = false;
                     break;
@@ -324,7 +354,7 @@ impl Udp {
                 Ok(_) => break,
             }
         }
-        self.outgoing.clear();
+        self.entrance.sent();
         true
     }
 

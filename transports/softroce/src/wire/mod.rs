@@ -161,11 +161,13 @@ impl<'a> Packet<'a> {
         let pad = length.wrapping_neg() & 3;
         /// The migration state of a path that never migrated.
         const MIGRATED: u8 = 0x40;
-        out.push(self.opcode.byte());
-        out.push(u8::from(self.solicited) << 7 | MIGRATED | (pad as u8) << 4);
-        out.extend(self.pkey.to_be_bytes());
-        out.extend((self.to & 0x00ff_ffff).to_be_bytes());
-        out.extend((u32::from(self.ack_request) << 31 | self.psn.get()).to_be_bytes());
+        let mut bth = [0; BTH_BYTES];
+        bth[0] = self.opcode.byte();
+        bth[1] = u8::from(self.solicited) << 7 | MIGRATED | (pad as u8) << 4;
+        bth[2..4].copy_from_slice(&self.pkey.to_be_bytes());
+        bth[4..8].copy_from_slice(&(self.to & 0x00ff_ffff).to_be_bytes());
+        bth[8..].copy_from_slice(&(u32::from(self.ack_request) << 31 | self.psn.get()).to_be_bytes());
+        out.extend_from_slice(&bth);
         if let Some(deth) = self.deth {
             deth.emit(out);
         }

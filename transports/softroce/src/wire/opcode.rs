@@ -101,8 +101,13 @@ impl Opcode {
     }
 
     /// What the packet does.
+    #[inline]
     pub const fn operation(self) -> Operation {
-        match self.0 & 0x1f {
+        OPERATIONS[(self.0 & 0x1f) as usize]
+    }
+
+    const fn find_operation(byte: u8) -> Operation {
+        match byte {
             0x06..=0x0b => Operation::Write,
             0x0c => Operation::ReadRequest,
             0x0d..=0x10 => Operation::ReadResponse,
@@ -115,11 +120,13 @@ impl Opcode {
     }
 
     /// Whether it is the first packet of its message (or the only one).
+    #[inline]
     pub const fn begins(self) -> bool {
         !matches!(self.0 & 0x1f, 0x01..=0x03 | 0x07..=0x09 | 0x0e | 0x0f | 0x16)
     }
 
     /// Whether it is the last packet of its message (or the only one).
+    #[inline]
     pub const fn ends(self) -> bool {
         !matches!(self.0 & 0x1f, 0x00 | 0x01 | 0x06 | 0x07 | 0x0d | 0x0e)
     }
@@ -133,7 +140,12 @@ impl Opcode {
     }
 
     /// The extended headers that follow.
+    #[inline]
     pub(super) const fn headers(self) -> Present {
+        HEADERS[self.0 as usize]
+    }
+
+    const fn find_headers(self) -> Present {
         let operation = self.0 & 0x1f;
         Present {
             deth: self.is_datagram(),
@@ -146,6 +158,28 @@ impl Opcode {
         }
     }
 }
+
+/// What each operation does, by the lowest five bits: every packet is asked several times.
+const OPERATIONS: [Operation; 32] = {
+    let mut all = [Operation::Send; 32];
+    let mut byte = 0;
+    while byte < all.len() {
+        all[byte] = Opcode::find_operation(byte as u8);
+        byte += 1;
+    }
+    all
+};
+
+/// The extended headers of all bytes that are opcodes, for the same reason; nothing elsewhere.
+const HEADERS: [Present; 256] = {
+    let mut all = [Opcode(0xff).find_headers(); 256];
+    let mut byte = 0;
+    while byte < all.len() {
+        all[byte] = Opcode(byte as u8).find_headers();
+        byte += 1;
+    }
+    all
+};
 
 impl std::fmt::Debug for Opcode {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

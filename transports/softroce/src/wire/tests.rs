@@ -1,7 +1,7 @@
 //! Packets against the layouts of the specification, and against themselves.
 
 use super::*;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 fn all_opcodes() -> impl Iterator<Item = Opcode> {
     (0..=u8::MAX).filter_map(Opcode::from_byte)
@@ -100,6 +100,57 @@ fn the_invariant_crc_is_that_of_a_packet_that_a_kernel_took() {
     }
     .emit(&mut bytes);
     assert_eq!(icrc::icrc(flow, 7, &bytes), 0x821d_a2cc);
+}
+
+/// As the annex says it, one part after another.
+fn icrc_in_parts(flow: Flow, identification: u16, packet: &[u8]) -> u32 {
+    let udp_bytes = (8 + packet.len() + 4) as u16;
+    let mut all = vec![0xff; 8];
+    match (flow.source.ip(), flow.destination.ip()) {
+        (IpAddr::V4(source), IpAddr::V4(destination)) => {
+            all.extend([0x45, 0xff]);
+            all.extend((20 + udp_bytes).to_be_bytes());
+            all.extend(identification.to_be_bytes());
+            all.extend([0x40, 0, 0xff, 17, 0xff, 0xff]);
+            all.extend(source.octets());
+            all.extend(destination.octets());
+        }
+        (IpAddr::V6(source), IpAddr::V6(destination)) => {
+            all.extend([0x6f, 0xff, 0xff, 0xff]);
+            all.extend(udp_bytes.to_be_bytes());
+            all.extend([17, 0xff]);
+            all.extend(source.octets());
+            all.extend(destination.octets());
+        }
+        _ => unreachable!("one version of IP"),
+    }
+    all.extend(flow.source.port().to_be_bytes());
+    all.extend(flow.destination.port().to_be_bytes());
+    all.extend(udp_bytes.to_be_bytes());
+    all.extend([0xff; 2]);
+    let begin = all.len();
+    all.extend(packet);
+    if let Some(marks) = all.get_mut(begin + 4) {
+        *marks = 0xff;
+    }
+    crc32fast::hash(&all)
+}
+
+#[test]
+fn the_invariant_crc_is_the_same_however_long_the_packet() {
+    let bytes: Vec<u8> = (0..600_u32).map(|at| (at * 7 + at / 256) as u8).collect();
+    let end = |last: u16, port| SocketAddr::from((Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 7, last), port));
+    let v6 = Flow { source: end(2, 0xc123), destination: end(1, UDP_PORT) };
+    for flow in [flow(), v6] {
+        for length in 0..bytes.len() {
+            let packet = &bytes[..length];
+            assert_eq!(
+                icrc::icrc(flow, 7, packet),
+                icrc_in_parts(flow, 7, packet),
+                "{length} bytes of {flow:?}"
+            );
+        }
+    }
 }
 
 proptest::proptest! {

@@ -346,10 +346,15 @@ mod tests {
         for members in [3, 4, 5, 8, 16] {
             let mut laps = Laps::new(members, all_rings(members, true).0, true);
             let (most, whole) = (laps.in_two_phases(), laps.in_one_piece());
-            let mut first = 0;
-            for (len, pieces) in
-                [(most, 50), (most / 2 + 64, 99), (most * 2 / 3, 20), (whole, 1), (whole - 64, 1), (most, 2)]
-            {
+            let mut first = 0_u64;
+            for (len, pieces) in [
+                (most, 50_u64),
+                (most / 2 + 64, 99),
+                (most * 2 / 3, 20),
+                (whole, 1),
+                (whole - 64, 1),
+                (most, 2),
+            ] {
                 for _ in 0..20 {
                     // Contributions 0, 1, results 0, contributions 2, results 1, ...
                     for round in 0..2 * pieces {

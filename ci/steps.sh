@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Sourced by ci/run and ci/test: runs steps one after another and adds up what they counted. Bash.
+# Sourced by ci/run and ci/test: runs steps, mostly one after another, and adds up what they counted. Bash.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 
@@ -10,35 +10,64 @@ total_failed=0
 total_skipped=0
 failures=
 
+# Counts what a step printed: `count NAME STATUS LOG`.
+count() {
+    local name=$1 status=$2 log=$3 line p f s
+    line=$(sed -n 's/^--- .*: \([0-9]*\) passed, \([0-9]*\) failed, \([0-9]*\) skipped in .*/\1 \2 \3/p' "$log" | tail -n 1)
+    read -r p f s <<<"${line:-0 0 0}"
+    # A step that did not reach its last line, or failed without saying what, is a failure itself.
+    if [ -z "$line" ] || { [ "$status" -ne 0 ] && [ "$f" -eq 0 ]; }; then
+        echo "FAIL  $name ended with code $status"
+        f=$((f + 1))
+    fi
+    if [ $((p + f + s)) -eq 0 ]; then
+        echo "FAIL  $name found nothing to check"
+        f=1
+    fi
+    total_passed=$((total_passed + p))
+    total_failed=$((total_failed + f))
+    total_skipped=$((total_skipped + s))
+    [ "$f" -eq 0 ] || failures="$failures $name"
+    rm -f "$log"
+}
+# Runs a step in the time that is left.
+run_step() {
+    local left=$((limit - SECONDS))
+    if [ "$left" -le 5 ]; then
+        echo "FAIL  $1: no time left of $limit s"
+        return 124
+    fi
+    timeout --kill-after=10 "$left" "ci/$1" 2>&1
+}
 run_steps() {
-    local name log status line left
+    local name log
     for name in "$@"; do
-        left=$((limit - SECONDS))
         log=$(mktemp)
-        if [ "$left" -le 5 ]; then
-            echo "FAIL  $name: no time left of $limit s" | tee "$log"
-            status=124
-        else
-            timeout --kill-after=10 "$left" "ci/$name" 2>&1 | tee "$log"
-            status=${PIPESTATUS[0]}
-        fi
-        line=$(sed -n 's/^--- .*: \([0-9]*\) passed, \([0-9]*\) failed, \([0-9]*\) skipped in .*/\1 \2 \3/p' "$log" | tail -n 1)
-        read -r p f s <<<"${line:-0 0 0}"
-        # A step that did not reach its last line, or failed without saying what, is a failure itself.
-        if [ -z "$line" ] || { [ "$status" -ne 0 ] && [ "$f" -eq 0 ]; }; then
-            echo "FAIL  $name ended with code $status"
-            f=$((f + 1))
-        fi
-        if [ $((p + f + s)) -eq 0 ]; then
-            echo "FAIL  $name found nothing to check"
-            f=1
-        fi
-        total_passed=$((total_passed + p))
-        total_failed=$((total_failed + f))
-        total_skipped=$((total_skipped + s))
-        [ "$f" -eq 0 ] || failures="$failures $name"
-        rm -f "$log"
+        run_step "$name" | tee "$log"
+        count "$name" "${PIPESTATUS[0]}" "$log"
     done
+}
+
+# Steps that take one processor for minutes run beside others, where there is another one. `begin_step NAME`, and later `end_step
+# NAME`, which prints what it said.
+declare -A begun logs
+begin_step() {
+    [ "$(nproc)" -gt 1 ] || return 0
+    logs[$1]=$(mktemp)
+    run_step "$1" >"${logs[$1]}" 2>&1 &
+    begun[$1]=$!
+}
+end_step() {
+    local status
+    if [ -z "${begun[$1]:-}" ]; then
+        run_steps "$1"
+        return
+    fi
+    wait "${begun[$1]}"
+    status=$?
+    cat "${logs[$1]}"
+    count "$1" "$status" "${logs[$1]}"
+    unset "begun[$1]" "logs[$1]"
 }
 
 report() {

@@ -362,7 +362,7 @@ impl Run {
         let script = self.script;
         Payload {
             round: self.first + self.written,
-            bytes: script.payload() as usize,
+            bytes: script.payload_of(self.written) as usize,
             long: script.is_long(),
             all: !self.unattended && script.joins_all(),
             is_copied: script.of(self.written).0 == Phase::Parts,

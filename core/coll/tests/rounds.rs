@@ -319,7 +319,7 @@ fn run_all(size: u32, slot: usize, calls: &[(usize, u32, usize, u64, bool)], mut
             (shape, bytes, element, inputs, in_place)
         })
         .collect();
-    let room = Room { slot, in_two_phases: 3 * slot / 5, crowded: seed % 2 == 1 };
+    let room = Room { slot, in_two_phases: 3 * slot / 5, in_one_piece: slot, crowded: seed % 2 == 1 };
     let mut at = vec![0; size as usize];
     let mut running: Vec<Option<Running>> = (0..size).map(|_| None).collect();
     let mut idle = 0;

@@ -198,7 +198,7 @@ impl Rounds {
     pub fn room(&self) -> Room {
         let (slot, crowded) = (self.0.attended_slot_bytes(), self.0.is_crowded());
         let in_two_phases = self.0.slot_bytes_in_two_phases();
-        Room { slot, in_two_phases, crowded }
+        Room { slot, in_two_phases, in_one_piece: self.0.slot_bytes_in_one_piece(), crowded }
     }
 
     /// The room of calls that nobody may attend to.

@@ -376,12 +376,11 @@ impl Rounds {
         self.distance.begin(if self.memory.goes_to_and_fro(bytes, all) { 0 } else { bytes })
     }
 
-    /// The same of a result that is combined into the own payload of that many bytes, of which all members combine a part: past the
-    /// caches where ranks share cores only, where that was measured to help.
+    /// The same of a result that is combined into the own payload of that many bytes: past the caches where ranks share cores
+    /// only, where that was measured to help.
     #[inline]
     pub fn begin_combining(&mut self, bytes: usize) -> Writing {
-        let part = if self.memory.is_crowded() { bytes / self.members() as usize } else { 0 };
-        self.distance.begin_combining(part)
+        self.distance.begin_combining(if self.memory.is_crowded() { bytes } else { 0 })
     }
 
     /// The others, one bit each, for whom what is written so goes past the caches: not for those on this processor.
@@ -479,10 +478,17 @@ impl Rounds {
         self.memory.attended_slot_bytes()
     }
 
-    /// The same of an attended call in two phases, of which a member writes up to four payloads before it has done with the first.
+    /// The same of the contributions of an attended call in two phases: a member writes two, and parts of two
+    /// results, before it has done with the first.
     #[inline]
     pub fn slot_bytes_in_two_phases(&self) -> usize {
         self.memory.slot_bytes_in_two_phases()
+    }
+
+    /// The same where there is one contribution of each member.
+    #[inline]
+    pub fn slot_bytes_in_one_piece(&self) -> usize {
+        self.memory.slot_bytes_in_one_piece()
     }
 
     /// Tells on which processor this member runs, and whether it should make way, as it waits for `of`: one of them was last seen

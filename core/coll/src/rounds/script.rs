@@ -13,6 +13,12 @@ const TWO_PHASES_FROM_CROWDED: u64 = 128 << 10;
 const AT_A_TIME: usize = 4096;
 /// Pieces a call of medium size is cut into, so that writing and reading overlap.
 const PIECES: u64 = 2;
+/// Bytes of a piece of a broadcast where members share cores. The root waits for nobody before its ring is full, so that pieces cost
+/// it no change of processes, and those on other cores read while it still writes.
+const BROADCAST_PIECE: u64 = 64 << 10;
+/// Bytes of the longest element by which parts of a vector may differ in length without need of more room: a result is one of
+/// as many equal parts of a contribution as there are members, and at most an element.
+const LONG_ELEMENT: u64 = 1024;
 /// Smallest piece worth a round of its own.
 const LEAST_PIECE: u64 = 8192;
 
@@ -21,8 +27,11 @@ const LEAST_PIECE: u64 = 8192;
 pub struct Room {
     /// Bytes of a long payload.
     pub slot: usize,
-    /// The same of calls in two phases.
+    /// The same of contributions of calls in two phases. With three fifths of it two of them and two results fit that are as long
+    /// as they are.
     pub in_two_phases: usize,
+    /// The same of those that go in one piece.
+    pub in_one_piece: usize,
     /// Whether members share cores, so that each wait costs a change of processes. The same at all members.
     pub crowded: bool,
 }
@@ -30,7 +39,7 @@ pub struct Room {
 impl Room {
     /// The same for all calls.
     pub fn alike(slot: usize, crowded: bool) -> Room {
-        Room { slot, in_two_phases: slot, crowded }
+        Room { slot, in_two_phases: slot, in_one_piece: slot, crowded }
     }
 }
 
@@ -108,10 +117,20 @@ impl Script {
         let from = if room.crowded { TWO_PHASES_FROM_CROWDED } else { TWO_PHASES_FROM };
         let more = bytes.saturating_mul(u64::from(group.size).saturating_sub(2));
         let two_phases = matches!(shape, Shape::Reduce { .. } | Shape::Allreduce) && more >= from;
-        let slot = if two_phases { room.in_two_phases } else { room.slot };
+        let slot = match two_phases {
+            true if bytes <= room.in_one_piece as u64 => room.in_one_piece,
+            // One result may be as long as all of them are together otherwise.
+            true if element > LONG_ELEMENT => room.in_two_phases * 3 / 5,
+            true => room.in_two_phases,
+            false => room.slot,
+        };
         let fits = (slot as u64 / blocks / element * element).max(1);
         // Long calls go in as few pieces as fit, medium ones in two, short ones in one; all about equally long.
-        let several = if room.crowded { 1 } else { pieces_for_overlap(shape, group.size, bytes) };
+        let several = match shape {
+            Shape::Bcast { .. } if room.crowded => bytes.div_ceil(BROADCAST_PIECE),
+            _ if room.crowded => 1,
+            _ => pieces_for_overlap(shape, group.size, bytes),
+        };
         let pieces = bytes.div_ceil(fits).max(several).max(1);
         let piece = bytes.div_ceil(pieces).next_multiple_of(64).div_ceil(element) * element;
         let piece = piece.min(fits).min(bytes.max(1)).max(1);
@@ -128,6 +147,14 @@ impl Script {
     pub fn payload(&self) -> u64 {
         self.piece.min(self.bytes)
             * if self.shape == Shape::Barrier { 0 } else { self.shape.blocks(self.group.size) }
+    }
+
+    /// Bytes of the own payload of a round at most: of a result the part that this member combines.
+    pub(super) fn payload_of(&self, round: u64) -> u64 {
+        match self.of(round) {
+            (Phase::Parts, _) => self.payload(),
+            (Phase::Results, piece) => self.part(self.range(piece).1, self.group.rank).1 as u64,
+        }
     }
 
     /// Whether an element fits into a slot at all.

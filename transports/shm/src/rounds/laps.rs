@@ -16,8 +16,9 @@ const MOST: usize = 64 << 10;
 /// so payloads are longer there, and who writes waits sooner until others have read. At least as many as a member writes ahead
 /// of its own reading in one phase.
 const ATTENDED: usize = 2;
-/// The same of calls in two phases, whose contributions stay until the results made of them are written.
-const IN_TWO_PHASES: usize = 4;
+/// The same of calls in two phases, whose contributions stay until the results made of them are written: two contributions, and
+/// as many results, of which each is a member's part of one.
+const IN_TWO_PHASES: usize = 2;
 /// Bytes of a lap of payloads that go to and fro between two members: as many of the longest as a member writes ahead of its
 /// own reading, and no more, so that they stay in the caches. Bare program, exchange of two near members by own rings of 2 MiB
 /// / to and fro in pieces of 32 KiB / 64 KiB: 32 KiB 2.9 / 2.6 / 2.6 us, 64 KiB 5.4 / 4.9 / 4.8, 256 KiB 26 / 25 / 23, 1 MiB
@@ -109,6 +110,7 @@ struct Parts {
     near: usize,
     at_hand: usize,
     crowded: bool,
+    members: usize,
     /// Whether payloads of attended calls may be so long that fewer than those of [`CELLS`] rounds fit.
     long: bool,
 }
@@ -121,7 +123,7 @@ impl Parts {
         let near = if crowded && ring >= NEAR_FROM { NEAR_LAP } else { 0 };
         let turns = if members == 2 && !crowded && ring >= TURNS_FROM { TURNS_LAP } else { 0 };
         let any = ring - turns - near - at_hand;
-        Parts { any, turns, near, at_hand, crowded, long: crowded && members > 2 }
+        Parts { any, turns, near, at_hand, crowded, members: members as usize, long: crowded && members > 2 }
     }
 
     /// Where a payload goes; `all`: all write in its round, and attend to it.
@@ -166,9 +168,22 @@ impl Parts {
         if self.long { self.longest(ATTENDED) } else { self.slot_bytes() }
     }
 
-    /// The same of attended calls in two phases.
+    /// The same of the contributions of attended calls in two phases.
     const fn in_two_phases(self) -> usize {
-        if self.long { self.longest(IN_TWO_PHASES) } else { self.slot_bytes() }
+        if self.long { self.contributions(IN_TWO_PHASES) } else { self.slot_bytes() }
+    }
+
+    /// The same where there is one contribution of each member.
+    const fn in_one_piece(self) -> usize {
+        let (most, attended) = (self.contributions(1), self.attended());
+        if self.long && most < attended { most } else { attended }
+    }
+
+    /// Bytes of the longest contribution of which so many and as many results fit a lap, beside what is left over at its end, less
+    /// than one more. A result may be longer than an equal part by an element and what is left of its last line, less than a page.
+    const fn contributions(self, pieces: usize) -> usize {
+        self.any.saturating_sub(pieces * PAGE) * self.members / ((pieces + 1) * self.members + pieces) / LINE
+            * LINE
     }
 
     const fn ring(self) -> usize {
@@ -232,10 +247,16 @@ impl Laps {
         self.parts.attended()
     }
 
-    /// The same of an attended call in two phases.
+    /// The same of the contributions of an attended call in two phases.
     #[inline]
     pub(super) fn in_two_phases(&self) -> usize {
         self.parts.in_two_phases()
+    }
+
+    /// The same where there is one contribution of each member.
+    #[inline]
+    pub(super) fn in_one_piece(&self) -> usize {
+        self.parts.in_one_piece()
     }
 
     /// Whether a payload goes to and fro between two members.
@@ -304,16 +325,10 @@ mod tests {
     #[test]
     fn as_many_payloads_as_members_are_ahead_do_not_meet() {
         for (members, crowded) in [(2, false), (2, true), (3, true), (4, false), (8, true), (63, true)] {
-            for (most, ahead) in [
-                (Laps::slot_bytes as fn(&Laps) -> usize, CELLS),
-                (Laps::attended, ATTENDED as u64),
-                (Laps::in_two_phases, IN_TWO_PHASES as u64),
-            ] {
+            for (most, ahead) in
+                [(Laps::slot_bytes as fn(&Laps) -> usize, CELLS), (Laps::attended, ATTENDED as u64)]
+            {
                 let mut laps = Laps::new(members, all_rings(members, crowded).0, crowded);
-                if members == 2 && ahead == IN_TWO_PHASES as u64 {
-                    // Two go in one phase.
-                    continue;
-                }
                 let (most, attended) = (most(&laps), ahead != CELLS);
                 for (first, len) in [(0, most), (1000, most / 2 + 64), (2000, most * 2 / 3)] {
                     for round in first..first + 1000 {
@@ -321,6 +336,41 @@ mod tests {
                         assert!(displaced.is_none_or(|before| before + ahead <= round), "{members}: {len}");
                         laps.place(round, len, attended);
                     }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn contributions_stay_until_their_results_are_written() {
+        for members in [3, 4, 5, 8, 16] {
+            let mut laps = Laps::new(members, all_rings(members, true).0, true);
+            let (most, whole) = (laps.in_two_phases(), laps.in_one_piece());
+            let mut first = 0_u64;
+            for (len, pieces) in [
+                (most, 50_u64),
+                (most / 2 + 64, 99),
+                (most * 2 / 3, 20),
+                (whole, 1),
+                (whole - 64, 1),
+                (most, 2),
+            ] {
+                for _ in 0..20 {
+                    // Contributions 0, 1, results 0, contributions 2, results 1, ...
+                    for round in 0..2 * pieces {
+                        let is_result = round == 2 * pieces - 1 || round > 0 && round % 2 == 0;
+                        let bytes = if is_result { len.div_ceil(members as usize) + PAGE / 2 } else { len };
+                        // What this member has not done with: the contribution before, or the two, and what follows the first.
+                        let since = if is_result && round != 2 * pieces - 1 { 3 } else { 2 };
+                        let needed = first + round.saturating_sub(since);
+                        let displaced = laps.displaces(bytes, true);
+                        assert!(
+                            displaced.is_none_or(|before| before < needed),
+                            "{members}: {round} of {pieces}"
+                        );
+                        laps.place(first + round, bytes, true);
+                    }
+                    first += 2 * pieces;
                 }
             }
         }

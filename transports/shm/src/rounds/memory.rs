@@ -163,6 +163,12 @@ impl Memory {
         if self.slots.is_some() { self.laps.in_two_phases() } else { wanted_slot_bytes(self.members, false) }
     }
 
+    /// The same where there is one contribution of each member.
+    #[inline]
+    pub(super) fn slot_bytes_in_one_piece(&self) -> usize {
+        if self.slots.is_some() { self.laps.in_one_piece() } else { wanted_slot_bytes(self.members, false) }
+    }
+
     /// Whether a payload goes to and fro between two members.
     #[inline]
     pub(super) fn goes_to_and_fro(&self, len: usize, all: bool) -> bool {

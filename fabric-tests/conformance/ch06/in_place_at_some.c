@@ -4,7 +4,7 @@
  *
  * Covers: 6.10.2, 6.11.1, 6.11.2, 6.12, 6.13, 2.3
  * Ranks: 2 3 4 5 8
- * [MPICH 4.3 and 5.0 refuse a null receive buffer at the first process of MPI_Exscan.]
+ * [MPICH 4.3 refuses a null receive buffer at the first process of MPI_Exscan.]
  */
 #include "every.h"
 

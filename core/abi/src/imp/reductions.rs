@@ -97,8 +97,10 @@ pub(super) unsafe fn start_reduction_at_all<F: Form>(
         let arguments = unsafe { operands(process, sendbuf, Some(recvbuf), count, datatype)? };
         return form.inter(process, comm, &InterCall::Allreduce { vector }, arguments, Some(reduction));
     }
-    // The first process of an exclusive scan gets nothing: its receive buffer is not significant, and may be none.
-    let gets_nothing = matches!(call, Call::Exscan { in_place: false, .. }) && place.rank.0 == 0;
+    // The first process of an exclusive scan gets nothing: its receive buffer is not significant, and may be none. What is wrong with
+    // the type is told there as anywhere.
+    let first_of_exscan = matches!(call, Call::Exscan { in_place: false, .. }) && place.rank.0 == 0;
+    let gets_nothing = first_of_exscan && recvbuf.is_null();
     // SAFETY: the program's memory stays until the operation is complete.
     let arguments =
         unsafe { operands(process, sendbuf, (!gets_nothing).then_some(recvbuf), count, datatype)? };

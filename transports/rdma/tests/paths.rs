@@ -1,7 +1,7 @@
 //! Paths that die and come back: random programs in virtual time, a seed each. Nothing is lost, doubled, reordered or written
 //! twice, nothing is left over, and nobody is taken for dead.
 //!
-//! `WEFT_SEEDS=5000` runs more of them than CI does.
+//! `WEFT_SEEDS=5000` runs more of them than CI does, `WEFT_SEED=889` one.
 
 mod common;
 
@@ -363,6 +363,8 @@ impl World {
             let took = self.fabric.air.borrow().now - begun;
             assert!(took < 100_000_000_000, "it does not end (seed {})", self.seed);
         }
+        // Tokens that came back in a turn whose process did not look.
+        (0..PROCESSES).for_each(|me| self.take(me));
         for me in 0..PROCESSES {
             let mut added = [0; 2];
             for peer in (0..PROCESSES).filter(|&peer| peer != me) {
@@ -401,24 +403,6 @@ fn seeds() -> std::ops::Range<u64> {
 #[test]
 fn nothing_is_lost_or_doubled_when_paths_die_and_come_back() {
     let mut sum = [0; 5];
-    if let Ok(step) = std::env::var("STATS") {
-        let step: u64 = step.parse().unwrap();
-        let off: u64 = std::env::var("OFF").unwrap().parse().unwrap();
-        std::panic::set_hook(Box::new(|_| {}));
-        for seed in seeds().filter(|s| s % step == off) {
-            if let Err(e) = std::panic::catch_unwind(|| {
-                World::new(seed).run();
-            }) {
-                println!("BAD a {seed} {:?}", e.downcast_ref::<String>());
-            }
-            if let Err(e) = std::panic::catch_unwind(|| {
-                World::with_connections(seed, 1).run();
-            }) {
-                println!("BAD b {seed} {:?}", e.downcast_ref::<String>());
-            }
-        }
-        return;
-    }
     for seed in seeds() {
         for (sum, more) in sum.iter_mut().zip(World::new(seed).run()) {
             *sum += more;

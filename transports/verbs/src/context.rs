@@ -205,19 +205,25 @@ impl Context {
         Ok((limits, Facts { firmware, on_demand, relaxed_ordering }))
     }
 
-    /// Whether regions may be of memory that is not there yet, or not any more, for all that connections do with them.
-    fn pages_on_demand(&self) -> bool {
+    /// The library's larger structure around the context, where it has everything from the member at `from` on.
+    fn around(&self, from: usize) -> Option<*const verbs_context_end> {
         // SAFETY: the context is open.
         if unsafe { (*self.raw).abi_compat } as usize != EXTENDED {
-            return false;
+            return None;
         }
         // SAFETY: such contexts are inside the library's larger structure, whose end is declared in `sys`.
         let around =
             unsafe { self.raw.byte_sub(offset_of!(verbs_context_end, context)) }.cast::<verbs_context_end>();
-        // SAFETY: `sz` stands in front of every such context; what it covers is there.
-        let ask = unsafe {
-            ((*around).sz >= size_of::<verbs_context_end>()).then(|| (*around).query_device_ex).flatten()
-        };
+        // SAFETY: `sz` stands in front of every such context.
+        let there = unsafe { (*around).sz };
+        (there >= size_of::<verbs_context_end>() - from).then_some(around.cast_const())
+    }
+
+    /// Whether regions may be of memory that is not there yet, or not any more, for all that connections do with them.
+    fn pages_on_demand(&self) -> bool {
+        let around = self.around(offset_of!(verbs_context_end, query_device_ex));
+        // SAFETY: the member is there.
+        let ask = around.and_then(|around| unsafe { (*around).query_device_ex });
         let Some(ask) = ask else { return false };
         // SAFETY: numbers only.
         let mut attr: ibv_device_attr_ex = unsafe { zeroed() };

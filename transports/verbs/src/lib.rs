@@ -33,5 +33,6 @@ mod verbs;
 pub use bell::VerbsBell;
 pub use choice::{Choice, OwnGid, Wish, choose};
 pub use context::Facts;
+pub use library::use_library;
 pub use survey::{Gid, GidKind, Link, Locality, Port, own_numa_node, survey, survey_at};
 pub use verbs::Verbs;

@@ -3,7 +3,9 @@
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
 
 pub mod battery;
+pub mod described;
 pub mod ends;
+pub mod fabric;
 
 use std::sync::{Arc, Mutex};
 use weft_rdma::{Directory, PeerCard};

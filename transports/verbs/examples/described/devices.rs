@@ -86,6 +86,7 @@ pub(crate) const KINDS: &[Kind] = &[
     Kind { name: "old", extended: false, atomics: IBV_ATOMIC_NONE, inline: 64, ..SOFT },
     Kind { name: "down", port_state: 1, ..SOFT },
     Kind { name: "warp", adapter: false, atomics: IBV_ATOMIC_NONE, takes_along: true, ..SOFT },
+    Kind { name: "little", memory: 2 << 10, takes_along: true, ..SOFT },
     Kind { name: "loose", connections: false, ..SOFT },
 ];
 

@@ -146,8 +146,9 @@ impl World {
         })
     }
 
+    /// Faster than other clocks: nothing takes time on the way, so only what waits for somebody who is gone takes long.
     fn now(&self) -> Nanos {
-        self.started.elapsed().as_nanos() as Nanos
+        self.started.elapsed().as_nanos() as Nanos * 16
     }
 
     /// Moves everything that can move, and tells of what completed.

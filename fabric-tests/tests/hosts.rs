@@ -39,19 +39,21 @@ fn run_with(patience: &str, mode: &str, harm: impl FnOnce()) -> Outcome {
     let program = cut_program();
     // A guest moves a megabyte in 0.2 s.
     let rounds = if guest_door().is_some() { "8" } else { "200" };
-    Job::new(tools, RANKS, &program).env("WEFT_UNREACHABLE_AFTER", patience).args(&[mode, rounds]).run_with(|mark| {
-        let printed = scratch().join("runs").join(mark).join("stdout");
-        let begun = Instant::now();
-        let flows = || {
-            let text = fs::read_to_string(&printed).unwrap_or_default();
-            text.lines().filter(|line| line.starts_with("traffic")).count() == RANKS as usize
-        };
-        // Should they never flow, the run's own time limit ends it.
-        while !flows() && begun.elapsed() < Duration::from_secs(60) {
-            thread::sleep(Duration::from_millis(10));
-        }
-        harm();
-    })
+    Job::new(tools, RANKS, &program).env("WEFT_UNREACHABLE_AFTER", patience).args(&[mode, rounds]).run_with(
+        |mark| {
+            let printed = scratch().join("runs").join(mark).join("stdout");
+            let begun = Instant::now();
+            let flows = || {
+                let text = fs::read_to_string(&printed).unwrap_or_default();
+                text.lines().filter(|line| line.starts_with("traffic")).count() == RANKS as usize
+            };
+            // Should they never flow, the run's own time limit ends it.
+            while !flows() && begun.elapsed() < Duration::from_secs(60) {
+                thread::sleep(Duration::from_millis(10));
+            }
+            harm();
+        },
+    )
 }
 
 /// Where the hosts are guests: what runs a program on another one.

@@ -48,8 +48,7 @@ impl Inner {
                 continue;
             }
             // SAFETY: just made, of the same device; it is read by its own requests only.
-            let region =
-                unsafe { register(context.domain(), raw, 0, pieces * PIECE, IBV_ACCESS_ZERO_BASED) };
+            let region = unsafe { register(context.domain(), raw, 0, pieces * PIECE, IBV_ACCESS_ZERO_BASED) };
             // SAFETY: just made.
             let copy = unsafe { (*raw).memcpy_to_dm };
             if let (false, Some(copy)) = (region.is_null(), copy) {

@@ -416,8 +416,7 @@ pub struct ibv_context {
 /// beginning: a member is there when `sz` covers everything from it on.
 #[repr(C)]
 pub struct verbs_context_end {
-    pub reg_dm_mr:
-        Option<unsafe extern "C" fn(*mut ibv_pd, *mut ibv_dm, u64, size_t, c_uint) -> *mut ibv_mr>,
+    pub reg_dm_mr: Option<unsafe extern "C" fn(*mut ibv_pd, *mut ibv_dm, u64, size_t, c_uint) -> *mut ibv_mr>,
     pub alloc_dm: Option<unsafe extern "C" fn(*mut ibv_context, *mut ibv_alloc_dm_attr) -> *mut ibv_dm>,
     pub free_dm: Option<unsafe extern "C" fn(*mut ibv_dm) -> c_int>,
     pub before_query_device_ex: [*const c_void; 17],

@@ -3,10 +3,10 @@
 
 mod common;
 
+use common::Cards;
 use common::described::{count, port};
 use common::ends::Two;
 use common::fabric::{Processes, open};
-use common::Cards;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -174,10 +174,9 @@ fn nothing_is_asked_for_that_a_device_does_not_offer() {
 fn a_device_without_further_regions_says_so_and_takes_the_next_one() {
     let mut device = Verbs::open(port(FEW, "few0")).unwrap();
     assert_eq!(device.limits().max_regions, 12);
-    let bytes = vec![0_u8; 100];
+    let bytes = [0_u8; 100];
     let (at, length) = (bytes.as_ptr() as u64, bytes.len() as u64);
-    let mut keys: Vec<_> =
-        (0..12).map(|_| device.register(at, length, Access::default()).unwrap()).collect();
+    let mut keys: Vec<_> = (0..12).map(|_| device.register(at, length, Access::default()).unwrap()).collect();
     for _ in 0..3 {
         assert_eq!(device.register(at, length, Access::default()), Err(HcaRefusal::Exhausted));
         assert_eq!(device.allocate(4096, Access::default()), Err(HcaRefusal::Exhausted));
@@ -198,11 +197,14 @@ fn short_messages_are_sent_from_the_devices_memory() {
     two.a.write(0, &common::ends::pattern(4096, 5));
     let mut inside = 0;
     for (number, (length, two_parts)) in
-        [(1, false), (700, false), (1023, true), (1024, false), (1025, false), (0, false)].into_iter().enumerate()
+        [(1, false), (700, false), (1023, true), (1024, false), (1025, false), (0, false)]
+            .into_iter()
+            .enumerate()
     {
         let number = number as u64;
         two.b.post_receive(number, 0, 4096);
-        let parts = [two.a.segment(3, length / 2), two.a.segment(3 + u64::from(length / 2), length - length / 2)];
+        let parts =
+            [two.a.segment(3, length / 2), two.a.segment(3 + u64::from(length / 2), length - length / 2)];
         let whole = [two.a.segment(3, length)];
         let segments = if two_parts { &parts[..] } else { &whole[..] };
         two.a.post(number, Work::Send { immediate: None }, segments);

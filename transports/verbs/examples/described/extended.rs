@@ -95,8 +95,7 @@ unsafe extern "C" fn reg_dm_mr(
     access: c_uint,
 ) -> *mut ibv_mr {
     // SAFETY: both were made by this library, and are the program's.
-    let (context, number, inner) =
-        unsafe { ((*domain).context, (*domain).handle, &*raw.cast::<Inner>()) };
+    let (context, number, inner) = unsafe { ((*domain).context, (*domain).handle, &*raw.cast::<Inner>()) };
     if access & IBV_ACCESS_ZERO_BASED == 0 || at + length as u64 > inner.bytes.len() as u64 {
         return fail(libc::EINVAL);
     }

@@ -85,7 +85,7 @@ pub unsafe extern "C" fn ibv_free_device_list(list: *mut *mut ibv_device) {
     let list = unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(list, KINDS.len() * OF_EACH + 1)) };
     for &device in list.iter().filter(|device| !device.is_null()) {
         // SAFETY: made with the list.
-        drop(unsafe { take_back(device.cast::<Listed>()) });
+        let _: Listed = unsafe { take_back(device.cast()) };
     }
 }
 
@@ -120,10 +120,9 @@ pub unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_co
 /// As the library has it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_close_device(context: *mut ibv_context) -> c_int {
-    let object = around(context);
-    world().unit(object.at).count(CONTEXT, false);
     // SAFETY: made by `ibv_open_device`, and given back by its owner.
-    drop(unsafe { take_back(std::ptr::from_ref(object).cast_mut()) });
+    let object: Context = unsafe { take_back(outer(context)) };
+    world().unit(object.at).count(CONTEXT, false);
     0
 }
 
@@ -212,8 +211,10 @@ pub(crate) fn plain_region(
     *unit.users_of_domain.entry(unsafe { (*pd).handle }).or_default() += 1;
     unit.count(REGION, true);
     let (lkey, rkey) = (keys.local.0, keys.remote.0);
-    hand_out(Region { base: ibv_mr { context, pd, addr: addr as *mut c_void, length, handle: 0, lkey, rkey } })
-        .cast()
+    hand_out(Region {
+        base: ibv_mr { context, pd, addr: addr as *mut c_void, length, handle: 0, lkey, rkey },
+    })
+    .cast()
 }
 
 /// # Safety
@@ -241,7 +242,8 @@ pub unsafe extern "C" fn ibv_reg_mr_iova2(
     if iova != address as u64 || on_demand && kind.on_demand == 0 {
         return fail(libc::EINVAL);
     }
-    if !on_demand && !(there(iova) && there(iova + length as u64 - 1)) {
+    let is_there = on_demand || there(iova) && there(iova + length as u64 - 1);
+    if !is_there {
         return fail(libc::EFAULT);
     }
     let mut world = world();
@@ -346,7 +348,8 @@ pub unsafe extern "C" fn ibv_create_cq(
     unit.count(QUEUE, true);
     // Nothing stays in the core's own queue.
     let number = unit.core.make_completion_queue(u32::MAX).0;
-    let raw = hand_out(Queue { base: ibv_cq { context, channel, cq_context, handle: number, cqe: depth } }).cast();
+    let raw =
+        hand_out(Queue { base: ibv_cq { context, channel, cq_context, handle: number, cqe: depth } }).cast();
     let told = Told {
         raw: number_of(raw),
         depth: depth as usize,

@@ -1,6 +1,8 @@
 //! What programs get pointers to: the header's structures, with what the functions need of each behind them.
 
-use crate::sys::{ibv_context, ibv_cq, ibv_device, ibv_dm, ibv_mr, ibv_pd, ibv_qp, ibv_srq, verbs_context_end};
+use crate::sys::{
+    ibv_context, ibv_cq, ibv_device, ibv_dm, ibv_mr, ibv_pd, ibv_qp, ibv_srq, verbs_context_end,
+};
 use std::mem::offset_of;
 use std::net::SocketAddr;
 
@@ -58,11 +60,16 @@ pub(crate) struct Way {
 }
 
 /// The object that a context is inside of.
-pub(crate) fn around(context: *mut ibv_context) -> &'static Context {
+pub(crate) fn outer(context: *mut ibv_context) -> *mut Context {
     let inside = offset_of!(Context, around) + offset_of!(verbs_context_end, context);
-    // SAFETY: all contexts that programs have were made by `ibv_open_device`, inside such an object; they are used before
-    // `ibv_close_device` only, as the library demands.
-    unsafe { &*context.byte_sub(inside).cast::<Context>() }
+    // SAFETY: all contexts that programs have were made by `ibv_open_device`, inside such an object.
+    unsafe { context.byte_sub(inside).cast() }
+}
+
+/// As [`outer`], to look at.
+pub(crate) fn around<'a>(context: *mut ibv_context) -> &'a Context {
+    // SAFETY: contexts are used before `ibv_close_device` only, as the library demands, and nobody writes to the object.
+    unsafe { &*outer(context) }
 }
 
 /// A new object for the program.

@@ -13,7 +13,11 @@ type Count = unsafe extern "C" fn(*const c_char, *const c_char) -> u64;
 fn file() -> PathBuf {
     let own = std::env::current_exe().unwrap();
     let file = own.parent().unwrap().with_file_name("examples").join("libdescribed.so");
-    assert!(file.exists(), "no {}: cargo test -p weft-verbs builds it, or --example described", file.display());
+    assert!(
+        file.exists(),
+        "no {}: cargo test -p weft-verbs builds it, or --example described",
+        file.display()
+    );
     file
 }
 

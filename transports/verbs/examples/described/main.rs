@@ -8,6 +8,7 @@
 //! ```text
 //! devices.rs   what there is      objects.rs   what programs get pointers to     library.rs   the functions found by name
 //! world.rs     the devices        posting.rs   requests and completions          extended.rs  those found by the context
+//! pairs.rs     queue pairs
 //! ```
 //!
 //! It is stricter than a device: what is destroyed while something else uses it, or twice, and a completion queue that runs over,
@@ -21,6 +22,7 @@ mod devices;
 mod extended;
 pub mod library;
 mod objects;
+pub mod pairs;
 mod posting;
 #[allow(dead_code, clippy::duplicate_mod, reason = "shared with the library's user, which uses more of it")]
 #[path = "../../src/sys.rs"]

@@ -11,6 +11,7 @@
 
 mod arithmetic;
 mod device;
+pub mod layers;
 mod net;
 mod port;
 mod random;

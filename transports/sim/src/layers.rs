@@ -24,16 +24,20 @@ mod faults;
 mod fronts;
 mod latency;
 mod nap;
-//mod trace;
+mod trace;
 
 pub use clock::Clock;
 pub use faults::{Faulty, Injected};
 pub use latency::Late;
 pub use nap::Napping;
-//pub use trace::Traced;
+pub use trace::Traced;
+
+use weft_api::Transport;
+use weft_types::params::{FaultPlan, LatencyModel, PacketTrace};
+use weft_types::{PeerId, Result};
 
 /// All layers round one transport: the tracer sees what its owner sees, faults happen to what the slow network brings.
-pub type Layered<T> = Faulty<Late<T>>;
+pub type Layered<T> = Traced<Faulty<Late<T>>>;
 
 /// The bell of [`Layered`].
 pub type LayeredBell<B> = Napping<Napping<B>>;
@@ -161,4 +165,32 @@ pub(crate) use pass;
 fn plainly<R>(fill: impl FnOnce(&mut [u8]), work: impl FnOnce(&mut dyn FnMut(&mut [u8])) -> R) -> R {
     let mut fill = Some(fill);
     work(&mut |room| fill.take().expect("a packet is filled once")(room))
+}
+
+/// Which layers there shall be.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Layers {
+    /// Faults on purpose.
+    pub faults: Option<FaultPlan>,
+    /// The times of another network.
+    pub latency: Option<LatencyModel>,
+    /// Where packets are written down.
+    pub trace: Option<PacketTrace>,
+}
+
+impl Layers {
+    /// Whether there are none.
+    pub const fn is_empty(&self) -> bool {
+        self.faults.is_none() && self.latency.is_none() && self.trace.is_none()
+    }
+
+    /// Puts them round the transport of process `me`; `lane`: of a process that has several.
+    ///
+    /// # Errors
+    /// A file cannot be made.
+    pub fn wrap<T: Transport>(&self, inner: T, me: PeerId, lane: u32, clock: Clock) -> Result<Layered<T>> {
+        let late = Late::new(inner, self.latency, me, clock.clone());
+        let faulty = Faulty::new(late, self.faults.unwrap_or(FaultPlan::NONE), me, lane, clock.clone());
+        Traced::new(faulty, self.trace.clone(), me, lane, clock)
+    }
 }

@@ -75,9 +75,9 @@ pub use weft_proto::Rendezvous;
 pub use weft_rdma::{Directory, PeerCard};
 /// Where partitions are put down for a process of the same node.
 pub use weft_shm::staging::{FirstLook, Interest, StageIn, StageOut};
-/// Layers round transports.
-pub use weft_sim::layers::{Injected, Layers};
 /// What [`Rounds`] stands on.
 pub use weft_shm::{Rounds as Cells, copy_past_caches, rounds::IN_CELL};
 pub use weft_shm::{bias, board, changes, handover};
+/// Layers round transports.
+pub use weft_sim::layers::{Injected, Layers};
 pub use zero_copy::Reach;

@@ -118,7 +118,9 @@ impl Transports {
         match self {
             Transports::Shm(shm) => Some(shm),
             Transports::Both(both) => Some(both.shm()),
-            Transports::Alone(_) | Transports::Fabric(_) | Transports::Sim(_) | Transports::Wrapped(_) => None,
+            Transports::Alone(_) | Transports::Fabric(_) | Transports::Sim(_) | Transports::Wrapped(_) => {
+                None
+            }
         }
     }
 
@@ -127,7 +129,9 @@ impl Transports {
         match self {
             Transports::Shm(shm) => Some(shm),
             Transports::Both(both) => Some(both.shm_mut()),
-            Transports::Alone(_) | Transports::Fabric(_) | Transports::Sim(_) | Transports::Wrapped(_) => None,
+            Transports::Alone(_) | Transports::Fabric(_) | Transports::Sim(_) | Transports::Wrapped(_) => {
+                None
+            }
         }
     }
 

@@ -288,7 +288,16 @@ mod tests {
 
     #[test]
     fn slips_of_the_pen_are_refused() {
-        for text in ["delay", "delay=2", "delay=0.1:5", "delay=-0.1:5us", "refuse=0.1:0", "losss=0.1", "dead=x", "dead=1:2:3"] {
+        for text in [
+            "delay",
+            "delay=2",
+            "delay=0.1:5",
+            "delay=-0.1:5us",
+            "refuse=0.1:0",
+            "losss=0.1",
+            "dead=x",
+            "dead=1:2:3",
+        ] {
             assert_eq!(FaultPlan::parse(text), None, "{text}");
         }
         for text in ["", "2", "2us,4", "2us,node=0", "-2us", "2us,bandwidth=0", "2h"] {

@@ -198,8 +198,15 @@ impl<T: Transport> Faulty<T> {
         let Some((rank, after)) = self.plan.dead else { return };
         let between = self.peers.entry(peer.0).or_default();
         let concerned = peer.0 == rank || self.me.0 == rank;
-        if concerned && !between.dead && between.begun + between.seen >= after.max(1) {
-            between.dead = true;
+        if concerned && between.begun + between.seen >= after.max(1) {
+            self.cut(peer);
+        }
+    }
+
+    /// The way to and from `peer` dies now. A packet that was seen stays until it is dropped; what else is there or comes is not shown.
+    pub fn cut(&mut self, peer: PeerId) {
+        let between = self.peers.entry(peer.0).or_default();
+        if !std::mem::replace(&mut between.dead, true) {
             self.injected.deaths += 1;
             self.inner.give_up(peer);
             self.lost.push_back((peer, false));
@@ -226,6 +233,9 @@ struct Sight<'a> {
 fn show<T: Transport>(sight: &mut Sight<'_>, fronts: &mut Fronts, below: &mut T, peer: PeerId) -> bool {
     let between = sight.peers.get(&peer.0);
     if between.is_some_and(|between| between.dead) {
+        if fronts.is_seen(peer) {
+            return true;
+        }
         // What still comes from there is for nobody.
         while below.peek(peer).is_some() {
             below.advance(peer);

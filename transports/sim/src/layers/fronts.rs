@@ -59,6 +59,11 @@ impl Fronts {
         self.peers.insert(peer.0, Front::Unseen);
     }
 
+    /// Whether the front packet of `peer` was shown.
+    pub(super) fn is_seen(&self, peer: PeerId) -> bool {
+        self.peers.get(&peer.0) == Some(&Front::Shown)
+    }
+
     /// Whether a packet of `peer` is there and not to be seen; it is, from now on.
     pub(super) fn unveil(&mut self, peer: PeerId) -> bool {
         match self.peers.get_mut(&peer.0) {

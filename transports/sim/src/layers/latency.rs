@@ -314,7 +314,9 @@ impl<T: Transport> Transport for Late<T> {
     fn read_remote(&mut self, peer: PeerId, address: u64, into: &mut [u8]) -> weft_types::Result<()> {
         match self.far(peer) {
             None => self.inner.read_remote(peer, address, into),
-            Some(_) => Err(Error::new(ErrorClass::ACCESS, "memory is not read from another machine (WEFT_LATENCY)")),
+            Some(_) => {
+                Err(Error::new(ErrorClass::ACCESS, "memory is not read from another machine (WEFT_LATENCY)"))
+            }
         }
     }
 
@@ -326,7 +328,9 @@ impl<T: Transport> Transport for Late<T> {
     ) -> weft_types::Result<()> {
         match self.far(peer) {
             None => self.inner.read_remote_runs(peer, remote, local),
-            Some(_) => Err(Error::new(ErrorClass::ACCESS, "memory is not read from another machine (WEFT_LATENCY)")),
+            Some(_) => {
+                Err(Error::new(ErrorClass::ACCESS, "memory is not read from another machine (WEFT_LATENCY)"))
+            }
         }
     }
 

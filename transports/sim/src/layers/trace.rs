@@ -208,13 +208,15 @@ impl Tape {
             more = (length - kept) as u16 + u16::from(pad) + 4;
         }
         let now = self.clock.now();
-        let wrote =
-            self.capture.write_beginning(now, (flow.source, flow.destination), &self.datagram, more);
+        let wrote = self.capture.write_beginning(now, (flow.source, flow.destination), &self.datagram, more);
         self.unwritten_since.get_or_insert(now);
         match wrote {
             Ok(bytes) if bytes < self.left => self.left -= bytes,
             other => {
-                let why = other.map_or_else(|error| error.to_string(), |_| "it is as long as it may be (most)".to_owned());
+                let why = other.map_or_else(
+                    |error| error.to_string(),
+                    |_| "it is as long as it may be (most)".to_owned(),
+                );
                 eprintln!("weft: {} ends here: {why}", self.file);
                 self.push();
                 self.left = 0;

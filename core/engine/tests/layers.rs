@@ -51,16 +51,49 @@ impl OfiDirectory for Cards<OfiCard> {
 }
 
 /// Processes whose ways die where the layer cuts them: as it is at both ends of a way.
-struct Wrapped<T> {
+struct Wrapped<T: Transport> {
     ends: Vec<Layered<T>>,
     /// Time passes between calls, and not with them.
     slow: bool,
+    /// The faults of all that are gone.
+    faults: Arc<Mutex<Injected>>,
+}
+
+impl<T: Transport> Drop for Wrapped<T> {
+    fn drop(&mut self) {
+        let mut all = self.faults.lock().unwrap_or_else(|error| error.into_inner());
+        for one in self.injected() {
+            all.delays += one.delays;
+            all.losses += one.losses;
+            all.refusals += one.refusals;
+            all.held += one.held;
+            all.deaths += one.deaths;
+        }
+    }
+}
+
+/// Every property holds, and of each fault there were some.
+fn every_property<T: Transport>(
+    layers: &Layers,
+    has_operations: bool,
+    mut ends: impl FnMut(usize) -> Vec<T>,
+) {
+    let faults = Arc::default();
+    kit::every_property(|processes| {
+        let mut wrapped = Wrapped::new(ends(processes), layers);
+        wrapped.faults = Arc::clone(&faults);
+        wrapped
+    });
+    let Injected { delays, losses, refusals, held, deaths, .. } = *faults.lock().unwrap();
+    println!("{}", faults.lock().unwrap());
+    assert!(delays > 100 && losses > 10 && refusals > 100 && deaths > 10);
+    assert!(held > 10 || !has_operations);
 }
 
 impl<T: Transport> Wrapped<T> {
     fn new(ends: impl IntoIterator<Item = T>, layers: &Layers) -> Wrapped<T> {
         let wrap = |(me, end)| layers.wrap(end, PeerId(me), 0, Clock::Machine).expect("layers");
-        Wrapped { ends: (0..).zip(ends).map(wrap).collect(), slow: false }
+        Wrapped { ends: (0..).zip(ends).map(wrap).collect(), slow: false, faults: Arc::default() }
     }
 
     fn injected(&self) -> Vec<Injected> {
@@ -178,14 +211,14 @@ fn libfabric(processes: usize) -> Option<Vec<Ofi>> {
 fn every_property_holds_round_shared_memory() {
     let folder = Folder::new("shm");
     for seed in 0..2 {
-        kit::every_property(|processes| Wrapped::new(shm(processes), &layers(seed, &folder)));
+        every_property(&layers(seed, &folder), false, shm);
     }
 }
 
 #[test]
 fn every_property_holds_round_the_emulator() {
     let folder = Folder::new("softroce");
-    kit::every_property(|processes| Wrapped::new(emulated(processes), &layers(1, &folder)));
+    every_property(&layers(1, &folder), true, emulated);
 }
 
 #[test]
@@ -194,9 +227,7 @@ fn every_property_holds_round_libfabric() {
     if libfabric(1).is_none() {
         return skip("every_property_holds_round_libfabric", "no libfabric with tcp;ofi_rxm here");
     }
-    kit::every_property(|processes| {
-        Wrapped::new(libfabric(processes).expect("as before"), &layers(2, &folder))
-    });
+    every_property(&layers(2, &folder), true, |processes| libfabric(processes).expect("as before"));
 }
 
 /// Without faults and times a layer keeps nothing back.
@@ -305,7 +336,7 @@ fn packets_are_written_down_at_both_ends() {
     for rank in 0..2 {
         let mut list = Vec::new();
         read_packets(&folder.trace().file(rank), |packet, whole| {
-            assert_eq!((packet.opcode, packet.to), (Opcode::SEND_ONLY, 1));
+            assert_eq!((packet.opcode, packet.to), (Opcode::SEND_ONLY, 256 + 1));
             list.push((packet.psn, whole, packet.payload[..packet.payload.len().min(80)].to_vec()));
         });
         lists.push(list);

@@ -11,7 +11,7 @@
 //! | atomic | Fetch Add, Compare Swap |
 //! | the end of a get or a flush, of an atomic, of a put with a token | READ Response Only without bytes, ATOMIC Acknowledge, Acknowledge; where it failed, a negative Acknowledge |
 //!
-//! Process `r` has the address 10.0.0.0 + `r` and the queue pair `r`; packet numbers count by peer and direction. A packet is
+//! Process `r` has the address 10.0.0.0 + `r` and the queue pair 256 + `r`; packet numbers count by peer and direction. A packet is
 //! written when it has been taken by the transport, or when the owner has dropped it: what is refused, or not looked at, does not
 //! stand there. Times are the machine's. Content beyond the first bytes (`snap`) is left out, as captures do; of puts and gets from
 //! registered memory none is there, since nobody here may read it.
@@ -43,6 +43,11 @@ const MTU: u64 = 4096;
 const UNWRITTEN: u64 = 50_000_000;
 /// The longest content of a packet that an IP header can tell.
 const LONGEST: u64 = 60_000;
+
+/// The queue pair of a process: numbers 0 and 1 are those of management.
+const fn pair(process: PeerId) -> u32 {
+    256 + process.0
+}
 
 /// A transport whose traffic is written down; see the module.
 #[derive(Debug)]
@@ -233,8 +238,7 @@ impl Tape {
 
     fn packet(&mut self, peer: PeerId, comes: bool, header: Header, payload: &[u8], length: usize) {
         let psn = self.number(peer, comes);
-        let to = if comes { self.me } else { peer };
-        let packet = Packet::new(Opcode::SEND_ONLY, to.0, psn);
+        let packet = Packet::new(Opcode::SEND_ONLY, pair(if comes { self.me } else { peer }), psn);
         let [first, second] = header.words().map(u64::to_le_bytes);
         let mut head = [0; Header::BYTES];
         head[..8].copy_from_slice(&first);
@@ -256,7 +260,7 @@ impl Tape {
     fn one_sided(&mut self, peer: PeerId, opcode: Opcode, to: RemoteRun) -> Packet<'static> {
         let length = to.length.min(u64::from(u32::MAX)) as u32;
         let reth = Some(Reth { address: to.memory.address, rkey: to.memory.key as u32, length });
-        Packet { reth, ..Packet::new(opcode, peer.0, self.number(peer, false)) }
+        Packet { reth, ..Packet::new(opcode, pair(peer), self.number(peer, false)) }
     }
 
     fn put(&mut self, peer: PeerId, to: RemoteRun, token: Option<Token>) {
@@ -277,7 +281,7 @@ impl Tape {
             Atomic::CompareSwap { compare, swap } => (Opcode::COMPARE_SWAP, swap, compare),
         };
         let atomic = Some(AtomicEth { address: at.address, rkey: at.key as u32, swap_or_add, compare });
-        let packet = Packet { atomic, ..Packet::new(opcode, peer.0, self.number(peer, false)) };
+        let packet = Packet { atomic, ..Packet::new(opcode, pair(peer), self.number(peer, false)) };
         self.request(peer, packet, 0, Some((token, Opcode::ATOMIC_ACKNOWLEDGE)));
     }
 
@@ -290,7 +294,7 @@ impl Tape {
         let packet = Packet {
             aeth: Some(Aeth { syndrome, msn: 0 }),
             original: (opcode == Opcode::ATOMIC_ACKNOWLEDGE).then_some(found),
-            ..Packet::new(opcode, self.me.0, psn)
+            ..Packet::new(opcode, pair(self.me), psn)
         };
         self.write(peer, true, &packet, [&[], &[]], 0);
     }

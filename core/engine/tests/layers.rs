@@ -73,12 +73,10 @@ impl<T: Transport> Drop for Wrapped<T> {
 }
 
 /// Every property holds, and of each fault there were some.
-fn every_property<T: Transport>(
-    layers: &Layers,
-    has_operations: bool,
-    mut ends: impl FnMut(usize) -> Vec<T>,
-) {
+fn every_property<T: Transport>(layers: &Layers, mut ends: impl FnMut(usize) -> Vec<T>) {
     let faults = Arc::default();
+    // Not of all: libfabric's tcp;ofi_rxm of 1.17 offers none.
+    let has_operations = ends(2)[0].zero_copy(PeerId(1)).is_some_and(|can| can.get && can.put);
     kit::every_property(|processes| {
         let mut wrapped = Wrapped::new(ends(processes), layers);
         wrapped.faults = Arc::clone(&faults);
@@ -211,14 +209,14 @@ fn libfabric(processes: usize) -> Option<Vec<Ofi>> {
 fn every_property_holds_round_shared_memory() {
     let folder = Folder::new("shm");
     for seed in 0..2 {
-        every_property(&layers(seed, &folder), false, shm);
+        every_property(&layers(seed, &folder), shm);
     }
 }
 
 #[test]
 fn every_property_holds_round_the_emulator() {
     let folder = Folder::new("softroce");
-    every_property(&layers(1, &folder), true, emulated);
+    every_property(&layers(1, &folder), emulated);
 }
 
 #[test]
@@ -227,7 +225,7 @@ fn every_property_holds_round_libfabric() {
     if libfabric(1).is_none() {
         return skip("every_property_holds_round_libfabric", "no libfabric with tcp;ofi_rxm here");
     }
-    every_property(&layers(2, &folder), true, |processes| libfabric(processes).expect("as before"));
+    every_property(&layers(2, &folder), |processes| libfabric(processes).expect("as before"));
 }
 
 /// Without faults and times a layer keeps nothing back.

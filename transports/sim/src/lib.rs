@@ -6,6 +6,8 @@
 //! comes from one seed: driven from one thread, a world repeats exactly. Time moves one tick with every
 //! [`weft_api::Transport::progress`] of any rank, or by [`SimFabric::pass`] without any.
 //!
+//! Apart from it, [`layers`] go round *any* transport: faults, the times of another network, a trace of packets.
+//!
 //! With [`SimConfig::device`] the ranks' adapters run whole collectives by themselves ([`weft_api::offload`]).
 #![forbid(unsafe_code)]
 

@@ -116,6 +116,9 @@ pub(crate) fn open(
 /// # Errors
 /// Faults are asked for that nothing here can make.
 fn layers(job: &Job, parameters: &Parameters, ways: &Ways) -> Result<Layers> {
+    if *ways == Ways::Alone {
+        return Ok(Layers::default());
+    }
     let by_datagrams = is_by_datagrams(ways);
     let mut faults = parameters.faults;
     if let Some(plan) = &mut faults {

@@ -138,7 +138,7 @@ fn what_is_written_down_can_be_read() {
                     .demand(seen.iter().any(|line| line == opcode), &format!("{opcode} is not in {seen:?}"));
             }
             let known = |line: &String| line.parse::<u32>().is_ok_and(|opcode| opcode <= 20);
-            outcome.demand(seen.iter().all(known), &format!("malformed, or no RoCE: {seen:?}"));
+            outcome.demand(seen.iter().all(known), &format!("no RoCE: {seen:?}"));
         }
     }
     let _ = std::fs::remove_dir_all(folder);
@@ -149,7 +149,8 @@ fn dissected(file: &Path) -> Option<Vec<String>> {
     let tshark = Command::new("tshark")
         .arg("-r")
         .arg(file)
-        .args(["-T", "fields", "-e", "infiniband.bth.opcode", "-e", "_ws.malformed"])
+        // What it makes of the content by guessing (RPC over RDMA, say) is nothing to us.
+        .args(["-T", "fields", "-e", "infiniband.bth.opcode"])
         .stderr(Stdio::null())
         .output();
     let Ok(output) = tshark else {

@@ -207,7 +207,7 @@ impl Handler for First<'_> {
         let Some((announce, data)) = Announce::parse(payload) else { return (false, None) };
         let whole = u64::from(announce.lead) == announce.length && announce.lead <= EAGER_MOST;
         let fits = announce.lead as usize <= self.room.len() && data.len() <= announce.lead as usize;
-        if !whole || !fits || charge(announce.lead) > self.budget {
+        if announce.lead == 0 || !whole || !fits || charge(announce.lead) > self.budget {
             return (false, None);
         }
         buffer::copy(data, &mut self.room[..data.len()]);
@@ -226,7 +226,7 @@ impl Handler for Next<'_> {
 
     #[inline]
     fn handle(self, header: Header, data: &[u8]) -> (bool, Option<usize>) {
-        let fits = data.len() <= self.room.len() - self.moved;
+        let fits = !data.is_empty() && data.len() <= self.room.len() - self.moved;
         let is_next = header.kind() == Some(Kind::Fragment) && header.id() == 0;
         if !is_next || !fits || header.value() != self.moved as u64 {
             return (false, None);

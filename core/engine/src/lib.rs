@@ -56,8 +56,8 @@ pub use schedule::{
 pub use streams::Stream;
 pub use transports::{EngineBell, NodeLocal, Transports, Wrapped};
 pub use types::{
-    Completion, Early, Ending, EngineConfig, Envelope, MessageId, RequestId, Selector, SendMode, Soon,
-    Started, Status,
+    Arriving, Completion, Early, Ending, EngineConfig, Envelope, MessageId, RequestId, Selector, SendMode,
+    Soon, Started, Status,
 };
 pub use wait::Waiter;
 /// How messages with gaps travel.

@@ -32,18 +32,20 @@ pub use wrapped::Wrapped;
     clippy::large_enum_variant,
     reason = "one per process, and an indirection would be paid by every message"
 )]
-#[repr(u8)] // An explicit tag is one compare; the niche the compiler would find is six instructions.
+// An explicit tag is one compare; the niche the compiler would find is six instructions. Those of other nodes come last: what concerns
+// them alone is one compare, too.
+#[repr(u8)]
 pub enum Transports {
     /// A job of one: messages to itself need no transport; the bell is for its threads.
     Alone(LonelyBell),
     /// All processes of the job are on this node.
     Shm(Shm),
-    /// No other process of the job is on this node, or all shall be reached like those of other nodes.
-    Fabric(Box<Forced>),
-    /// Some are on this node, others are not.
-    Both(Box<Both>),
     /// A simulated world.
     Sim(SimPort),
+    /// Some are on this node, others are not.
+    Both(Box<Both>),
+    /// No other process of the job is on this node, or all shall be reached like those of other nodes.
+    Fabric(Box<Forced>),
     /// Any of these, in layers.
     Wrapped(Box<Wrapped>),
 }

@@ -1,7 +1,7 @@
 //! Paths that die and come back: random programs in virtual time, a seed each. Nothing is lost, doubled, reordered or written
 //! twice, nothing is left over, and nobody is taken for dead.
 //!
-//! `WEFT_SEEDS=5000` runs more of them than CI does.
+//! `WEFT_SEEDS=5000` runs more of them than CI does, `WEFT_SEED=n` one alone.
 
 mod common;
 
@@ -14,7 +14,7 @@ use weft_api::kit::Fabric;
 use weft_api::verbs::Access;
 use weft_api::zero_copy::{Atomic, LocalRun, MemoryRange, Outcome, Region, RemoteRun, Token};
 use weft_rdma::Held;
-use weft_sim::Random;
+use weft_sim::{Random, seeds, worlds};
 use weft_types::params::Choice;
 use weft_types::{ContextId, PeerId, Rank, Tag};
 use weft_wire::{Header, Kind};
@@ -378,19 +378,15 @@ impl World {
 
 #[test]
 fn nothing_is_lost_or_doubled_when_paths_die_and_come_back() {
-    let seeds = std::env::var("WEFT_SEEDS").map_or(16, |seeds| seeds.parse().expect("a number"));
-    let mut sum = [0; 5];
-    for seed in 0..seeds {
-        for (sum, more) in sum.iter_mut().zip(World::new(seed).run()) {
-            *sum += more;
-        }
-    }
-    let [anew, moved, shared, saved, records] = sum;
+    let worlds = worlds(seeds(16), |seed| World::new(seed).run());
+    let seeds = worlds.len() as u64;
+    let [anew, moved, shared, saved, records] =
+        worlds.into_iter().fold([0; 5], |sum, more| std::array::from_fn(|at| sum[at] + more[at]));
     println!(
         "{anew} connections made anew, {moved} moved, {shared} operations shared, {saved} doorbells saved, {records} messages by rings in {seeds} worlds"
     );
     assert!(
-        anew > seeds && moved > 0 && shared > seeds && saved > seeds && records > seeds,
+        seeds < 16 || anew > seeds && moved > 0 && shared > seeds && saved > seeds && records > seeds,
         "this shows nothing"
     );
 }
@@ -399,18 +395,17 @@ fn nothing_is_lost_or_doubled_when_paths_die_and_come_back() {
 /// who put, get or add are moved to a connection, and unused connections are given back.
 #[test]
 fn nothing_is_lost_or_doubled_when_the_way_changes() {
-    let seeds = std::env::var("WEFT_SEEDS").map_or(16, |seeds| seeds.parse().expect("a number"));
-    let [mut letters, mut changes] = [0; 2];
-    for seed in 0..seeds {
+    let worlds = worlds(seeds(16), |seed| {
         let mut world = World::with_connections(seed, 1);
         world.run();
-        for end in &world.fabric.ends {
-            letters += end.counts().letters;
-            changes += end.counts().changes;
-        }
-    }
+        let counts = world.fabric.ends.iter().map(|end| end.counts());
+        counts.fold([0; 2], |[letters, changes], it| [letters + it.letters, changes + it.changes])
+    });
+    let seeds = worlds.len() as u64;
+    let [letters, changes] =
+        worlds.into_iter().fold([0; 2], |sum, more| std::array::from_fn(|at| sum[at] + more[at]));
     println!("{letters} messages by datagrams, {changes} changes of the way in {seeds} worlds");
-    assert!(letters > seeds && changes > seeds, "this shows nothing");
+    assert!(seeds < 16 || letters > seeds && changes > seeds, "this shows nothing");
 }
 
 /// Enough to be shared by two rails.

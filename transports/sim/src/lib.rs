@@ -14,10 +14,12 @@ mod device;
 mod net;
 mod port;
 mod random;
+mod worlds;
 
 pub use device::DeviceConfig;
 pub use port::{SimBell, SimPort};
 pub use random::Random;
+pub use worlds::{seeds, worlds};
 
 use net::Net;
 use std::sync::{Arc, Mutex, MutexGuard};

@@ -92,7 +92,7 @@ fn length_of(number: u32) -> u64 {
 
 /// What stands at the source of a device; message `number` begins at byte `number` of it.
 fn source_byte(device: usize, at: usize) -> u8 {
-    ((at * 37) >> 2) as u8 ^ (device as u8 + 1) * 29
+    ((at * 37) >> 2) as u8 ^ ((device as u8 + 1) * 29)
 }
 
 impl World {

@@ -1,6 +1,6 @@
 /* Ranks of two hosts exchange messages until a call fails, as it must once one of the hosts is cut off; then, where errors return, ranks
  * of one host go on with each other. Argument: "return" or "fatal" (the default error handler), or "put", where errors return and the
- * two hosts put into each other's memory instead. */
+ * two hosts put into each other's memory instead; then, after how many rounds traffic is said to flow (200). */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +9,7 @@
 int main(int argc, char **argv)
 {
     int rank, size, code, error_class, other, mate, length, puts;
+    long enough = argc > 2 ? atol(argv[2]) : 200;
     char why[MPI_MAX_ERROR_STRING];
     static char sent[1 << 20], got[1 << 20];
     static const int sizes[] = {8, 2000, 20000, 1 << 20};
@@ -34,7 +35,7 @@ int main(int argc, char **argv)
         } else
             code = MPI_Sendrecv(sent, bytes, MPI_BYTE, other, 1, got, bytes, MPI_BYTE, other, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         if (code != MPI_SUCCESS) break;
-        if (round == 200) {
+        if (round == enough) {
             printf("traffic %d\n", rank);
             fflush(stdout);
         }

@@ -1,8 +1,9 @@
 //! Hosts that are cut off, or whose agent dies, in the middle of traffic (`scripts/netns-hosts 2` before the test; without
-//! hosts these tests are skipped).
+//! hosts these tests are skipped). Between two guests of `scripts/rxe-vm` the first of them runs over the kernel's soft-RoCE.
 
-use std::path::Path;
-use std::process::Command;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
@@ -10,6 +11,10 @@ use std::{env, fs, thread};
 use weft_fabric_tests::harness::{Ended, Job, Outcome, Toolchain, build, root, scratch, skip};
 
 const RANKS: u32 = 4;
+
+fn cut_program() -> PathBuf {
+    build(Toolchain::under_test(), &root().join("faults/cut.c"), &[])
+}
 
 /// The first two hosts, for one test at a time; `None` where there are none.
 fn hosts() -> Option<(MutexGuard<'static, ()>, [String; 2])> {
@@ -31,36 +36,68 @@ fn run(mode: &str, harm: impl FnOnce()) -> Outcome {
 /// As [`run`]; `patience`: of `WEFT_UNREACHABLE_AFTER`.
 fn run_with(patience: &str, mode: &str, harm: impl FnOnce()) -> Outcome {
     let tools = Toolchain::under_test();
-    let program = build(tools, &root().join("faults/cut.c"), &[]);
-    Job::new(tools, RANKS, &program).env("WEFT_UNREACHABLE_AFTER", patience).args(&[mode]).run_with(|mark| {
-        let printed = scratch().join("runs").join(mark).join("stdout");
-        let begun = Instant::now();
-        let flows = || {
-            let text = fs::read_to_string(&printed).unwrap_or_default();
-            text.lines().filter(|line| line.starts_with("traffic")).count() == RANKS as usize
-        };
-        // Should they never flow, the run's own time limit ends it.
-        while !flows() && begun.elapsed() < Duration::from_secs(60) {
-            thread::sleep(Duration::from_millis(10));
-        }
-        harm();
-    })
+    let program = cut_program();
+    // A guest moves a megabyte in 0.2 s.
+    let rounds = if guest_door().is_some() { "8" } else { "200" };
+    Job::new(tools, RANKS, &program).env("WEFT_UNREACHABLE_AFTER", patience).args(&[mode, rounds]).run_with(
+        |mark| {
+            let printed = scratch().join("runs").join(mark).join("stdout");
+            let begun = Instant::now();
+            let flows = || {
+                let text = fs::read_to_string(&printed).unwrap_or_default();
+                text.lines().filter(|line| line.starts_with("traffic")).count() == RANKS as usize
+            };
+            // Should they never flow, the run's own time limit ends it.
+            while !flows() && begun.elapsed() < Duration::from_secs(60) {
+                thread::sleep(Duration::from_millis(10));
+            }
+            harm();
+        },
+    )
+}
+
+/// Where the hosts are guests: what runs a program on another one.
+fn guest_door() -> Option<OsString> {
+    env::var_os("WEFT_VM_EXEC")
+}
+
+/// The program `ip` for a host, which is a network namespace or a guest.
+fn ip(host: &str) -> Command {
+    let Some(door) = guest_door() else {
+        let mut command = Command::new("ip");
+        command.args(["-n", host]);
+        return command;
+    };
+    let mut command = Command::new(door);
+    command.args([host, "ip"]).stdin(Stdio::null());
+    command
 }
 
 fn link(host: &str, state: &str) {
-    let status = Command::new("ip").args(["-n", host, "link", "set", "eth0", state]).status();
+    let status = ip(host).args(["link", "set", "eth0", state]).status();
     assert!(status.is_ok_and(|status| status.success()), "the link of {host} cannot be set {state}");
 }
 
-/// As [`run`], with the second host cut off from the network; its agent still speaks with mpiexec.
+/// As [`run`], with the second host cut off from the network; its agent still speaks with mpiexec. A guest's agent has no other way
+/// than the link, so only datagrams, of which RoCE is made, are cut off there.
 fn cut(mode: &str, second: &str) -> Outcome {
-    let outcome = run(mode, || link(second, "down"));
-    link(second, "up");
+    let guests = guest_door().is_some();
+    if guests {
+        put_own_addresses_later(second);
+    }
+    let change = |verb, state| match guests {
+        true => drop_datagrams(second, verb),
+        false => link(second, state),
+    };
+    let outcome = run(mode, || change("add", "down"));
+    change("del", "up");
     outcome
 }
 
 #[test]
 fn calls_that_concern_a_host_that_is_cut_off_return_errors() {
+    // Also where it cannot be run: guests, who see this machine's files, find it compiled.
+    cut_program();
     let Some((_turn, [_, second])) = hosts() else { return };
     let outcome = cut("return", &second);
     outcome.demand(outcome.ended != Ended::TimedOut, "nobody may wait for ever");
@@ -102,16 +139,24 @@ fn a_host_whose_agent_dies_is_named_and_the_job_ends() {
 
 /// Changes the rules of a host so that no datagram that comes to it arrives, as behind a packet filter, or back.
 fn drop_datagrams(host: &str, verb: &str) {
-    let rule = ["-n", host, "rule", verb, "pref", "10", "iif", "eth0", "ipproto", "udp", "blackhole"];
-    let status = Command::new("ip").args(rule).status();
-    assert!(status.is_ok_and(|status| status.success()), "the rules of {host} cannot be changed");
+    for family in ["-4", "-6"] {
+        let rule = [family, "rule", verb, "pref", "10", "iif", "eth0", "ipproto", "udp", "blackhole"];
+        let status = ip(host).args(rule).status();
+        // A host may be without IPv6.
+        assert!(
+            family == "-6" || status.is_ok_and(|status| status.success()),
+            "the rules of {host} cannot be changed"
+        );
+    }
 }
 
 /// The kernel looks for own addresses in its first rule: it must not be the first.
 fn put_own_addresses_later(host: &str) {
-    for rule in [["add", "pref", "100", "lookup", "local"], ["del", "pref", "0", "lookup", "local"]] {
-        // It was done by an earlier test, or cannot be done, and then the next rule has no effect.
-        let _ = Command::new("ip").args(["-n", host, "rule"]).args(rule).output();
+    for family in ["-4", "-6"] {
+        for rule in [["add", "pref", "100", "lookup", "local"], ["del", "pref", "0", "lookup", "local"]] {
+            // It was done by an earlier test, or cannot be done, and then the next rule has no effect.
+            let _ = ip(host).args([family, "rule"]).args(rule).output();
+        }
     }
 }
 

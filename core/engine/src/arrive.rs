@@ -186,7 +186,7 @@ impl State {
     }
 
     #[inline(never)]
-    fn handle_other(&mut self, index: u32, header: Header, payload: &[u8]) -> Todo {
+    pub(crate) fn handle_other(&mut self, index: u32, header: Header, payload: &[u8]) -> Todo {
         // A buried peer's last packets are not believed, but for whole messages, which need no answer.
         if self.peers.at(index).dead {
             return Todo::Nothing;
@@ -400,7 +400,7 @@ impl State {
     }
 
     /// Where the rest of a lead goes; a lead that is here already gives its budget back when a receive has it.
-    fn lead_goes_to(&mut self, index: u32, target: LeadTarget, left: u32, total: u32) {
+    pub(crate) fn lead_goes_to(&mut self, index: u32, target: LeadTarget, left: u32, total: u32) {
         let peer = self.peers.at_mut(index);
         if left > 0 {
             peer.lead = Some(Lead { target, left, total });

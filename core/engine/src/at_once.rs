@@ -1,7 +1,7 @@
 //! The short ways: the usual case of a call in one piece, or nothing. For callers that count instructions (the C boundary's
 //! `at_once.rs`), who take the general way when nothing was done.
 
-use crate::engine::Engine;
+use crate::engine::{Engine, State};
 use crate::types::{Ending, Envelope, RequestId, Soon, Status};
 use weft_api::{Handler, Transport};
 use weft_datatype::RecvBuf;
@@ -113,6 +113,7 @@ impl Engine {
                     return Soon::Received(Status { source, tag, bytes: u64::from(bytes), cancelled: false });
                 }
                 Some(Seen::Announced) => return Soon::Announced,
+                Some(Seen::Other) if self.takes_credit(from.peer) => continue,
                 Some(Seen::Other) => return Soon::Nothing,
                 None => {}
             }
@@ -129,6 +130,16 @@ impl Engine {
                 self.progress();
             }
         }
+    }
+
+    /// Takes a peer's next packet if it gives credit back, which is no reason to leave the short way. False: it is another one.
+    #[cold]
+    #[inline(never)]
+    fn takes_credit(&mut self, id: PeerId) -> bool {
+        let Some(index) = self.state.peers.index(id) else { return false };
+        let taken = self.fabric.receive(id, CreditBack { state: &mut self.state, index }) == Some(true);
+        // Messages that waited for it leave with progress.
+        taken && self.state.busy.is_empty()
     }
 
     /// A turn of [`Engine::receive_at_once`] from a peer whose packets come with progress.
@@ -194,6 +205,25 @@ const MOST_LOOKS: u32 = 32;
 struct Awaited<'a> {
     wanted: Key,
     buffer: &'a mut RecvBuf,
+}
+
+/// A packet that gives credit back; any other one stays.
+struct CreditBack<'a> {
+    state: &'a mut State,
+    index: u32,
+}
+
+impl Handler for CreditBack<'_> {
+    type Outcome = bool;
+
+    fn handle(self, header: Header, payload: &[u8]) -> (bool, bool) {
+        let is_credit = header.kind() == Some(Kind::Credit);
+        if is_credit {
+            self.state.handle_other(self.index, header, payload);
+            self.state.changes = self.state.changes.wrapping_add(1);
+        }
+        (is_credit, is_credit)
+    }
 }
 
 /// What [`Awaited`] saw.

@@ -19,6 +19,7 @@ use std::collections::{BTreeMap, VecDeque};
 use weft_api::{Handler, Transport};
 use weft_datatype::{RecvBuf, SendBuf};
 use weft_proto::{EntryId, Key, Pattern, Posted, ReceiveLedger, Unexpected, charge};
+use weft_sim::layers::Injected;
 use weft_types::{Error, PeerId, Result};
 use weft_wire::{Header, Kind};
 
@@ -456,6 +457,11 @@ impl Engine {
     /// As [`Transports::are_here`].
     pub fn are_here(&self, peers: impl Iterator<Item = PeerId>) -> bool {
         self.fabric.are_here(peers)
+    }
+
+    /// As [`Transports::injected`].
+    pub fn injected(&self) -> Option<Injected> {
+        self.fabric.injected()
     }
 
     /// What a blocked caller sleeps on, without the engine.

@@ -16,8 +16,8 @@ use weft_api::zero_copy::{
 use weft_api::{Bell, Bells, Capabilities, Handler, Pollable, Refused, Sink, Transport};
 use weft_ofi::{Ofi, OfiBell, OfiDirectory, select::Wanted};
 use weft_rdma::{Directory, Rdma};
-use weft_softroce::{Card, Udp, UdpBell};
-use weft_types::params::Choice as Setting;
+use weft_softroce::{Card, Faults, Udp, UdpBell};
+use weft_types::params::{Choice as Setting, FaultPlan};
 use weft_types::{Error, ErrorClass, PeerId, Result};
 use weft_verbs::{Verbs, VerbsBell, Wish, choose, own_numa_node, survey};
 use weft_wire::Header;
@@ -134,8 +134,8 @@ impl Fabric {
         format!("{}.{:x}", weft_wire::VERSION, weft_rdma::VERSION)
     }
 
-    /// Opens `rails` (1 or 2) emulated RDMA devices at `address` for process `me`. Also returns how others find it: what their
-    /// `directory` must answer.
+    /// Opens `rails` (1 or 2) emulated RDMA devices at `address` for process `me`, whose datagrams are lost, doubled and overtaken as
+    /// `faults` says. Also returns how others find it: what their `directory` must answer.
     ///
     /// # Errors
     /// The socket cannot be had; what the device refused.
@@ -143,11 +143,19 @@ impl Fabric {
         me: PeerId,
         address: IpAddr,
         rails: u32,
+        faults: Option<&FaultPlan>,
         directory: Box<dyn Directory>,
     ) -> Result<(Fabric, String)> {
+        let faults = faults.filter(|plan| plan.loss.of + plan.double + plan.overtake > 0.0);
+        let faults = faults.map(|plan| Faults {
+            seed: plan.seed ^ u64::from(me.0) << 32,
+            loss: plan.loss.of,
+            doubling: plan.double,
+            overtaking: plan.overtake,
+        });
         let link_mtu = if address.is_loopback() { LOOPBACK_MTU } else { ETHERNET_MTU };
         let open = || {
-            Udp::open(address, Some(0), link_mtu).map_err(|error| {
+            Udp::open_with(address, Some(0), link_mtu, faults).map_err(|error| {
                 Error::new(
                     ErrorClass::OTHER,
                     format!("softroce cannot open a UDP socket at {address}: {error}. Is the network up? See weft-doctor"),

@@ -54,10 +54,10 @@ pub use schedule::{
     UserOperation,
 };
 pub use streams::Stream;
-pub use transports::{EngineBell, NodeLocal, Transports};
+pub use transports::{EngineBell, NodeLocal, Transports, Wrapped};
 pub use types::{
-    Completion, Early, Ending, EngineConfig, Envelope, MessageId, RequestId, Selector, SendMode, Soon,
-    Started, Status,
+    Arriving, Completion, Early, Ending, EngineConfig, Envelope, MessageId, RequestId, Selector, SendMode,
+    Soon, Started, Status,
 };
 pub use wait::Waiter;
 /// How messages with gaps travel.
@@ -78,4 +78,6 @@ pub use weft_shm::staging::{FirstLook, Interest, StageIn, StageOut};
 /// What [`Rounds`] stands on.
 pub use weft_shm::{Rounds as Cells, copy_past_caches, rounds::IN_CELL};
 pub use weft_shm::{bias, board, changes, handover};
+/// Layers round transports.
+pub use weft_sim::layers::{Injected, Layers};
 pub use zero_copy::Reach;

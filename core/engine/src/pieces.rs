@@ -3,16 +3,17 @@
 //! Such a message takes as long as its sender needs before the first packet is out, and its receiver, who is the slower of the
 //! two, for all of them. So what either does beside copying counts: the sender looks once whether everything may leave and
 //! makes a request only when the transport has no more room in the middle; the receiver who waits for the message looks at that
-//! sender's packets alone.
+//! sender's packets alone, and makes a request only when they stop coming.
 
 use crate::arrive::{Arrival, DRAIN_BURST, Todo};
 use crate::engine::Engine;
+use crate::peers::LeadTarget;
 use crate::requests::{Buffer, Phase};
-use crate::types::{Ending, Envelope, RequestId, Started};
-use weft_api::Transport;
-use weft_datatype::{SendBuf, buffer};
+use crate::types::{Arriving, Ending, Envelope, RequestId, Started, Status};
+use weft_api::{Handler, Transport};
+use weft_datatype::{RecvBuf, SendBuf, buffer};
 use weft_proto::announce::is_counted;
-use weft_proto::{AnnounceCredit, charge};
+use weft_proto::{AnnounceCredit, EAGER_MOST, Key, charge};
 use weft_types::{PeerId, Result};
 use weft_wire::{Announce, Header, Kind};
 
@@ -87,6 +88,67 @@ impl Engine {
         self.leave(index, slot)
     }
 
+    /// Receives the message that [`Engine::receive_at_once`] has just said is announced, if all of it comes unasked, into a
+    /// buffer that lies in one run and has room for it. When its packets stop coming for `turns` looks (about 10 ns each), a
+    /// receive tagged with `owner` stands for what is still to come.
+    ///
+    /// # Errors
+    /// The peer has sent nonsense, and is buried.
+    pub fn receive_pieces(
+        &mut self,
+        from: Envelope,
+        mut buffer: RecvBuf,
+        owner: u32,
+        turns: u32,
+    ) -> Result<Arriving> {
+        let Some(index) = self.state.peers.index(from.peer) else { return Ok(Arriving::Nothing(buffer)) };
+        let peer = self.state.peers.at(index);
+        let (dead, busy, budget) = (peer.dead, peer.lead.is_some(), peer.budget);
+        let refuses = dead || busy || self.state.wary || !self.state.requests.has_free();
+        if refuses || self.fabric.is_moved_by_progress(from.peer) {
+            return Ok(Arriving::Nothing(buffer));
+        }
+        let Some(room) = buffer.as_mut_slice() else { return Ok(Arriving::Nothing(buffer)) };
+        let wanted = Key::new(from.context, from.source, from.tag);
+        let first = self.fabric.receive(from.peer, First { wanted, room, budget });
+        let Some(Some((header, announce, first))) = first else { return Ok(Arriving::Nothing(buffer)) };
+        let length = announce.lead as usize;
+        let (mut moved, mut looks) = (first, 0);
+        while moved < length && looks < turns {
+            match self.fabric.receive(from.peer, Next { room: &mut room[..length], moved }) {
+                Some(Some(bytes)) => (moved, looks) = (moved + bytes, 0),
+                Some(None) => break,
+                None => {
+                    looks += 1;
+                    std::hint::spin_loop();
+                }
+            }
+        }
+        self.state.changes = self.state.changes.wrapping_add(1);
+        let Ok(credit) = self.state.count_announcement(index, header) else {
+            self.broken(from.peer, "more announcements than it may");
+            return Err(self.state.absence(from.peer));
+        };
+        self.state.announcement_left(index, credit);
+        while let Some(index) = self.state.owing.pop() {
+            self.give_credit(self.state.peers.at(index).id);
+        }
+        if moved == length {
+            if self.state.peers.at_mut(index).ledger.release(charge(announce.lead)) {
+                self.give_credit(from.peer);
+            }
+            let (source, tag) = (from.source, from.tag);
+            return Ok(Arriving::Received(Status { source, tag, bytes: announce.length, cancelled: false }));
+        }
+        let slot = self.state.requests.insert(Phase::Receiving, from.peer, header, Buffer::Recv(buffer))?;
+        self.state.expect(slot, from.peer, header, &announce, None);
+        let request = self.state.requests.at_mut(slot);
+        (request.moved, request.owner) = (moved as u64, owner);
+        let target = LeadTarget::Request(slot);
+        self.state.lead_goes_to(index, target, (length - moved) as u32, announce.lead);
+        Ok(Arriving::Begun(self.state.requests.id(slot)))
+    }
+
     /// Takes packets of `peer` until the receive `request`, whose message it has announced, ends, or nothing has come for
     /// `turns` looks (about 10 ns each), or some have come and others should have their turn, or something waits to be sent:
     /// then it is for [`Engine::progress`].
@@ -121,5 +183,55 @@ impl Engine {
             }
         }
         ending
+    }
+}
+
+/// The packet that announces a message of which all comes unasked, to a receive with room for it; any other packet stays.
+struct First<'a> {
+    wanted: Key,
+    room: &'a mut [u8],
+    budget: u32,
+}
+
+impl Handler for First<'_> {
+    /// What it says, and how many of the bytes it brought.
+    type Outcome = Option<(Header, Announce, usize)>;
+
+    #[inline]
+    fn handle(self, header: Header, payload: &[u8]) -> (bool, Self::Outcome) {
+        const SPECIAL: u8 = !Announce::ASKED;
+        if header.kind() != Some(Kind::Rts) || header.flags() & SPECIAL != 0 || Key::of(header) != self.wanted
+        {
+            return (false, None);
+        }
+        let Some((announce, data)) = Announce::parse(payload) else { return (false, None) };
+        let whole = u64::from(announce.lead) == announce.length && announce.lead <= EAGER_MOST;
+        let fits = announce.lead as usize <= self.room.len() && data.len() <= announce.lead as usize;
+        if announce.lead == 0 || !whole || !fits || charge(announce.lead) > self.budget {
+            return (false, None);
+        }
+        buffer::copy(data, &mut self.room[..data.len()]);
+        (true, Some((header, announce, data.len())))
+    }
+}
+
+/// The next packet of such a message, of which `moved` bytes are here; any other packet stays.
+struct Next<'a> {
+    room: &'a mut [u8],
+    moved: usize,
+}
+
+impl Handler for Next<'_> {
+    type Outcome = Option<usize>;
+
+    #[inline]
+    fn handle(self, header: Header, data: &[u8]) -> (bool, Option<usize>) {
+        let fits = !data.is_empty() && data.len() <= self.room.len() - self.moved;
+        let is_next = header.kind() == Some(Kind::Fragment) && header.id() == 0;
+        if !is_next || !fits || header.value() != self.moved as u64 {
+            return (false, None);
+        }
+        buffer::copy(data, &mut self.room[self.moved..][..data.len()]);
+        (true, Some(data.len()))
     }
 }

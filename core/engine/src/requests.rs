@@ -286,6 +286,11 @@ impl Requests {
         Some((slot, request))
     }
 
+    /// Whether a slot is free without growing.
+    pub(crate) const fn has_free(&self) -> bool {
+        self.free != 0
+    }
+
     /// A receive that is being posted.
     ///
     /// # Errors

@@ -21,8 +21,10 @@ mod bell;
 mod elsewhere;
 mod lanes;
 mod ways;
+mod wrapped;
 
 pub use bell::EngineBell;
+pub use wrapped::Wrapped;
 
 /// The ways to other processes.
 #[derive(Debug)]
@@ -42,6 +44,8 @@ pub enum Transports {
     Both(Box<Both>),
     /// A simulated world.
     Sim(SimPort),
+    /// Any of these, in layers.
+    Wrapped(Box<Wrapped>),
 }
 
 /// What is needed to reach the other processes of this node.
@@ -104,7 +108,8 @@ impl Transports {
         match self {
             Transports::Alone(_) | Transports::Shm(_) => true,
             Transports::Both(both) => peers.all(|peer| both.shm().is_here(peer)),
-            Transports::Fabric(_) | Transports::Sim(_) => false,
+            // Everything shall pass through the layers.
+            Transports::Fabric(_) | Transports::Sim(_) | Transports::Wrapped(_) => false,
         }
     }
 
@@ -113,7 +118,9 @@ impl Transports {
         match self {
             Transports::Shm(shm) => Some(shm),
             Transports::Both(both) => Some(both.shm()),
-            Transports::Alone(_) | Transports::Fabric(_) | Transports::Sim(_) => None,
+            Transports::Alone(_) | Transports::Fabric(_) | Transports::Sim(_) | Transports::Wrapped(_) => {
+                None
+            }
         }
     }
 
@@ -122,7 +129,9 @@ impl Transports {
         match self {
             Transports::Shm(shm) => Some(shm),
             Transports::Both(both) => Some(both.shm_mut()),
-            Transports::Alone(_) | Transports::Fabric(_) | Transports::Sim(_) => None,
+            Transports::Alone(_) | Transports::Fabric(_) | Transports::Sim(_) | Transports::Wrapped(_) => {
+                None
+            }
         }
     }
 
@@ -131,6 +140,7 @@ impl Transports {
         match self {
             Transports::Fabric(forced) => forced.fabric.device_work(),
             Transports::Both(both) => both.fabric().device_work(),
+            Transports::Wrapped(wrapped) => wrapped.below().device_work(),
             Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => (0, 0),
         }
     }
@@ -139,7 +149,7 @@ impl Transports {
     #[inline]
     pub fn is_moved_by_progress(&self, peer: PeerId) -> bool {
         match self {
-            Transports::Fabric(_) => true,
+            Transports::Fabric(_) | Transports::Wrapped(_) => true,
             Transports::Both(both) => !both.shm().is_here(peer),
             Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => false,
         }
@@ -181,6 +191,7 @@ impl Transport for Transports {
             Transports::Fabric(forced) => forced.fabric.capabilities(peer),
             Transports::Both(both) => both.capabilities(peer),
             Transports::Sim(port) => port.capabilities(peer),
+            Transports::Wrapped(wrapped) => wrapped.layers.capabilities(peer),
         }
     }
 
@@ -193,6 +204,7 @@ impl Transport for Transports {
             Transports::Fabric(forced) => forced.fabric.connect(peer),
             Transports::Both(both) => both.connect(peer),
             Transports::Sim(port) => port.connect(peer),
+            Transports::Wrapped(wrapped) => wrapped.layers.connect(peer),
         }
     }
 
@@ -209,6 +221,7 @@ impl Transport for Transports {
             Transports::Fabric(forced) => forced.fabric.send_inline(peer, header, payload),
             Transports::Both(both) => both.send_inline(peer, header, payload),
             Transports::Sim(port) => port.send_inline(peer, header, payload),
+            Transports::Wrapped(wrapped) => wrapped.layers.send_inline(peer, header, payload),
         }
     }
 
@@ -219,6 +232,7 @@ impl Transport for Transports {
             Transports::Fabric(forced) => forced.fabric.route(peer),
             Transports::Both(both) => both.route(peer),
             Transports::Sim(port) => port.route(peer),
+            Transports::Wrapped(wrapped) => wrapped.layers.route(peer),
         }
     }
 
@@ -253,6 +267,7 @@ impl Transport for Transports {
             Transports::Fabric(forced) => forced.fabric.peek(peer),
             Transports::Both(both) => both.peek(peer),
             Transports::Sim(port) => port.peek(peer),
+            Transports::Wrapped(wrapped) => wrapped.layers.peek(peer),
         }
     }
 
@@ -264,6 +279,7 @@ impl Transport for Transports {
             Transports::Fabric(forced) => forced.fabric.advance(peer),
             Transports::Both(both) => both.advance(peer),
             Transports::Sim(port) => port.advance(peer),
+            Transports::Wrapped(wrapped) => wrapped.layers.advance(peer),
         }
     }
 
@@ -299,6 +315,7 @@ impl Transport for Transports {
             Transports::Fabric(forced) => forced.fabric.ready(),
             Transports::Both(both) => both.ready(),
             Transports::Sim(port) => port.ready(),
+            Transports::Wrapped(wrapped) => wrapped.layers.ready(),
         }
     }
 
@@ -333,7 +350,12 @@ impl Transport for Transports {
             Transports::Fabric(forced) => forced.declare_lost(peer),
             Transports::Both(both) => both.declare_lost(peer),
             Transports::Sim(port) => port.declare_lost(peer),
+            Transports::Wrapped(wrapped) => wrapped.layers.declare_lost(peer),
         }
+    }
+
+    fn give_up(&mut self, peer: PeerId) {
+        self.give_up_way(peer);
     }
 
     fn has_left(&self) -> bool {
@@ -343,6 +365,7 @@ impl Transport for Transports {
             Transports::Fabric(forced) => forced.fabric.has_left(),
             Transports::Both(both) => both.has_left(),
             Transports::Sim(port) => port.has_left(),
+            Transports::Wrapped(wrapped) => wrapped.layers.has_left(),
         }
     }
 
@@ -353,6 +376,7 @@ impl Transport for Transports {
             Transports::Fabric(forced) => forced.fabric.rest(),
             Transports::Both(both) => both.rest(),
             Transports::Sim(port) => port.rest(),
+            Transports::Wrapped(wrapped) => wrapped.layers.rest(),
         }
     }
 
@@ -363,6 +387,7 @@ impl Transport for Transports {
             Transports::Fabric(forced) => forced.fabric.has_rested(),
             Transports::Both(both) => both.has_rested(),
             Transports::Sim(port) => port.has_rested(),
+            Transports::Wrapped(wrapped) => wrapped.layers.has_rested(),
         }
     }
 
@@ -373,6 +398,7 @@ impl Transport for Transports {
             Transports::Fabric(forced) => forced.fabric.read_remote(peer, address, into),
             Transports::Both(both) => both.read_remote(peer, address, into),
             Transports::Sim(port) => port.read_remote(peer, address, into),
+            Transports::Wrapped(wrapped) => wrapped.layers.read_remote(peer, address, into),
         }
     }
 
@@ -388,6 +414,7 @@ impl Transport for Transports {
             Transports::Fabric(forced) => forced.fabric.read_remote_runs(peer, remote, local),
             Transports::Both(both) => both.read_remote_runs(peer, remote, local),
             Transports::Sim(port) => port.read_remote_runs(peer, remote, local),
+            Transports::Wrapped(wrapped) => wrapped.layers.read_remote_runs(peer, remote, local),
         }
     }
 
@@ -398,6 +425,7 @@ impl Transport for Transports {
             Transports::Fabric(forced) => forced.fabric.is_gone(peer),
             Transports::Both(both) => both.is_gone(peer),
             Transports::Sim(port) => port.is_gone(peer),
+            Transports::Wrapped(wrapped) => wrapped.layers.is_gone(peer),
         }
     }
 
@@ -405,6 +433,7 @@ impl Transport for Transports {
         match self {
             Transports::Fabric(forced) => forced.fabric.unanswered(peer),
             Transports::Both(both) => both.unanswered(peer),
+            Transports::Wrapped(wrapped) => wrapped.layers.unanswered(peer),
             Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => None,
         }
     }
@@ -416,6 +445,7 @@ impl Transport for Transports {
             Transports::Fabric(forced) => forced.set_farewell(farewell),
             Transports::Both(both) => both.set_farewell(farewell),
             Transports::Sim(port) => port.set_farewell(farewell),
+            Transports::Wrapped(wrapped) => wrapped.layers.set_farewell(farewell),
         }
     }
 
@@ -426,6 +456,7 @@ impl Transport for Transports {
             Transports::Fabric(forced) => forced.farewell_of(peer),
             Transports::Both(both) => both.farewell_of(peer),
             Transports::Sim(port) => port.farewell_of(peer),
+            Transports::Wrapped(wrapped) => wrapped.layers.farewell_of(peer),
         }
     }
 
@@ -436,6 +467,7 @@ impl Transport for Transports {
             Transports::Fabric(forced) => forced.has_only_parted(),
             Transports::Both(both) => both.has_only_parted(),
             Transports::Sim(port) => port.has_only_parted(),
+            Transports::Wrapped(wrapped) => wrapped.layers.has_only_parted(),
         }
     }
 
@@ -445,6 +477,7 @@ impl Transport for Transports {
             Transports::Shm(shm) => shm.has_ended(peer),
             Transports::Both(both) => both.has_ended(peer),
             Transports::Sim(port) => port.has_ended(peer),
+            Transports::Wrapped(wrapped) => wrapped.layers.has_ended(peer),
         }
     }
 
@@ -452,6 +485,7 @@ impl Transport for Transports {
         match self {
             Transports::Fabric(forced) => forced.fabric.zero_copy(peer),
             Transports::Both(both) => both.zero_copy(peer),
+            Transports::Wrapped(wrapped) => wrapped.layers.zero_copy(peer),
             Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => None,
         }
     }
@@ -460,6 +494,7 @@ impl Transport for Transports {
         match self {
             Transports::Fabric(forced) => forced.fabric.register(memory, access),
             Transports::Both(both) => both.register(memory, access),
+            Transports::Wrapped(wrapped) => wrapped.layers.register(memory, access),
             Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => Err(Unregistered::Cannot),
         }
     }
@@ -468,6 +503,7 @@ impl Transport for Transports {
         match self {
             Transports::Fabric(forced) => forced.fabric.deregister(region),
             Transports::Both(both) => both.deregister(region),
+            Transports::Wrapped(wrapped) => wrapped.layers.deregister(region),
             Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => {}
         }
     }
@@ -482,6 +518,7 @@ impl Transport for Transports {
         match self {
             Transports::Fabric(forced) => forced.fabric.get(peer, from, into, token),
             Transports::Both(both) => both.get(peer, from, into, token),
+            Transports::Wrapped(wrapped) => wrapped.layers.get(peer, from, into, token),
             Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => Err(Refused::Dead),
         }
     }
@@ -496,6 +533,7 @@ impl Transport for Transports {
         match self {
             Transports::Fabric(forced) => forced.fabric.put(peer, from, to, token),
             Transports::Both(both) => both.put(peer, from, to, token),
+            Transports::Wrapped(wrapped) => wrapped.layers.put(peer, from, to, token),
             Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => Err(Refused::Dead),
         }
     }
@@ -511,6 +549,7 @@ impl Transport for Transports {
         match self {
             Transports::Fabric(forced) => forced.fabric.put_copy(peer, length, fill, to, token),
             Transports::Both(both) => both.put_copy(peer, length, fill, to, token),
+            Transports::Wrapped(wrapped) => wrapped.layers.put_copy(peer, length, fill, to, token),
             Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => Err(Refused::Dead),
         }
     }
@@ -520,6 +559,7 @@ impl Transport for Transports {
         match self {
             Transports::Fabric(forced) => forced.fabric.put_now(route, bytes, to),
             Transports::Both(both) => both.put_now(route, bytes, to),
+            Transports::Wrapped(wrapped) => wrapped.layers.put_now(route, bytes, to),
             Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => false,
         }
     }
@@ -534,6 +574,7 @@ impl Transport for Transports {
         match self {
             Transports::Fabric(forced) => forced.fabric.atomic(peer, at, operation, token),
             Transports::Both(both) => both.atomic(peer, at, operation, token),
+            Transports::Wrapped(wrapped) => wrapped.layers.atomic(peer, at, operation, token),
             Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => Err(Refused::Dead),
         }
     }
@@ -542,6 +583,7 @@ impl Transport for Transports {
         match self {
             Transports::Fabric(forced) => forced.fabric.flush(peer, token),
             Transports::Both(both) => both.flush(peer, token),
+            Transports::Wrapped(wrapped) => wrapped.layers.flush(peer, token),
             Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => Err(Refused::Dead),
         }
     }
@@ -550,6 +592,7 @@ impl Transport for Transports {
         match self {
             Transports::Fabric(forced) => forced.fabric.completed(),
             Transports::Both(both) => both.completed(),
+            Transports::Wrapped(wrapped) => wrapped.layers.completed(),
             Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => None,
         }
     }
@@ -561,6 +604,7 @@ impl Transport for Transports {
             Transports::Fabric(forced) => forced.bell().map_or_else(EngineBell::Fabric, EngineBell::Both),
             Transports::Both(both) => EngineBell::Both(both.bell()),
             Transports::Sim(port) => EngineBell::Sim(port.bell()),
+            Transports::Wrapped(wrapped) => EngineBell::Wrapped(Box::new(wrapped.layers.bell())),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The values that cross the engine's doors: envelopes, selectors, statuses, identifiers, configuration.
 
+use weft_datatype::RecvBuf;
 use weft_proto::{Gaps, Rendezvous};
 use weft_types::{ContextId, Error, PeerId, Rank, Tag};
 
@@ -140,6 +141,18 @@ pub enum Soon {
     Announced,
     /// Nothing, or something that is not simple.
     Nothing,
+}
+
+/// What became of an announced message, see [`crate::Engine::receive_pieces`].
+#[derive(Debug)]
+#[must_use]
+pub enum Arriving {
+    /// It is in the buffer.
+    Received(Status),
+    /// Some of it is; the rest comes to this receive.
+    Begun(RequestId),
+    /// Nothing was done, and the buffer is the caller's again.
+    Nothing(RecvBuf),
 }
 
 /// What [`crate::Engine::poll_recv`] found.

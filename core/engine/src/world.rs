@@ -10,6 +10,7 @@
 //! the message of its panic, and [`World`] prints it when a test panics while it is alive.
 
 use crate::{Engine, EngineConfig, Transports};
+use weft_sim::layers::{Clock, Layers};
 use weft_sim::{Random, SimConfig, SimFabric};
 use weft_types::PeerId;
 
@@ -20,6 +21,7 @@ pub struct WorldPlan {
     sim: SimConfig,
     kills: Vec<(u32, u64)>,
     configure: fn(&mut EngineConfig),
+    layers: Layers,
 }
 
 impl WorldPlan {
@@ -58,6 +60,13 @@ impl WorldPlan {
         self
     }
 
+    /// Puts every rank's end of the fabric into layers, which go by virtual time: a tick is a nanosecond.
+    #[must_use]
+    pub fn layers(mut self, layers: Layers) -> WorldPlan {
+        self.layers = layers;
+        self
+    }
+
     /// The world.
     ///
     /// # Panics
@@ -68,7 +77,10 @@ impl WorldPlan {
             .map(|rank| {
                 let mut config = EngineConfig::new(PeerId(rank), self.ranks);
                 (self.configure)(&mut config);
-                Engine::new(config, Transports::Sim(fabric.port(rank)))
+                let (layers, clock) = (self.layers.clone(), Clock::Virtual(fabric.clone()));
+                Transports::Sim(fabric.port(rank))
+                    .in_layers(layers, PeerId(rank), 0, clock)
+                    .and_then(|transports| Engine::new(config, transports))
                     .expect("an engine over the simulation")
             })
             .collect();
@@ -92,7 +104,13 @@ impl World {
     /// A plan for a world of `ranks` ranks.
     #[expect(clippy::new_ret_no_self, reason = "reads as the design says: World::new(n).seed(s).build()")]
     pub fn new(ranks: u32) -> WorldPlan {
-        WorldPlan { ranks, sim: SimConfig::default(), kills: Vec::new(), configure: |_| {} }
+        WorldPlan {
+            ranks,
+            sim: SimConfig::default(),
+            kills: Vec::new(),
+            configure: |_| {},
+            layers: Layers::default(),
+        }
     }
 
     /// Number of ranks.

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use weft_datatype::Scratch;
 use weft_engine::world::World;
-use weft_engine::{Ending, Envelope, RequestId, Selector, SendMode, Started, Status};
+use weft_engine::{Arriving, Ending, Envelope, RequestId, Selector, SendMode, Soon, Started, Status};
 use weft_sim::Random;
 use weft_types::{ContextId, ErrorClass, PeerId, Rank, Tag};
 
@@ -186,6 +186,36 @@ fn spin(world: &mut World, programs: &mut [Program], random: &mut Random, rank: 
     }
 }
 
+/// A blocking receive from one rank with one tag by the short ways, as far as it goes without making progress.
+fn receive_by_pieces(world: &mut World, programs: &mut [Program], random: &mut Random, rank: u32) {
+    let (source, tag) = (random.below(u64::from(world.ranks())) as u32, random.below(3) as i32);
+    let from = Envelope { peer: PeerId(source), context: CONTEXT, source: Rank(source), tag: Tag(tag) };
+    let room = Scratch::new(ROOM);
+    let mut buffer = room.recv_buf(0, ROOM);
+    let engine = &mut world.engines[rank as usize];
+    let arriving = match engine.receive_at_once(from, &mut buffer, 1 + random.below(3) as u32) {
+        Soon::Received(status) => Arriving::Received(status),
+        Soon::Announced => engine.receive_pieces(from, buffer, 7, 1 + random.below(3) as u32).unwrap(),
+        Soon::Nothing => return,
+    };
+    let (request, received) = match arriving {
+        Arriving::Received(status) => (None, Some(status)),
+        Arriving::Begun(request) => {
+            assert_eq!(engine.owner(request), 7);
+            (Some(request), None)
+        }
+        Arriving::Nothing(buffer) => {
+            (Some(engine.recv(selector(Some(source), Some(tag)), buffer).unwrap()), None)
+        }
+    };
+    let recvs = &mut programs[rank as usize].recvs;
+    recvs.push(Recv { source: Some(source), tag: Some(tag), room, request, got: None });
+    let index = recvs.len() - 1;
+    if let Some(status) = received {
+        note_received(programs, rank, index, status);
+    }
+}
+
 fn selector(source: Option<u32>, tag: Option<i32>) -> Selector {
     Selector { context: CONTEXT, peer: source.map(PeerId), source: source.map(Rank), tag: tag.map(Tag) }
 }
@@ -266,7 +296,8 @@ fn run(seed: u64) {
     for _ in 0..random.below(400) {
         let rank = random.below(u64::from(world.ranks())) as u32;
         let program = &mut programs[rank as usize];
-        match random.below(11) {
+        match random.below(12) {
+            11 => receive_by_pieces(&mut world, &mut programs, &mut random, rank),
             0..3 => start_send(&mut world, program, &mut random, rank),
             3..6 => start_recv(&mut world, program, &mut random, rank),
             6 => harvest(&mut world, &mut programs, rank, false),

@@ -9,8 +9,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use weft_datatype::Scratch;
 use weft_engine::world::World;
-use weft_engine::{Envelope, MessageId, RequestId, Selector, SendMode, Started};
+use weft_engine::{Envelope, Layers, MessageId, RequestId, Selector, SendMode, Started};
 use weft_sim::Random;
+use weft_types::params::{FaultPlan, LatencyModel};
 use weft_types::{ContextId, ErrorClass, PeerId, Rank, Tag};
 
 const RANKS: u32 = 3;
@@ -138,8 +139,22 @@ impl Model {
                 config.eager_budget_per_sender = 8192;
             }
         });
+        // After all other choices, which so stay those of their seeds.
+        let layers = match random.below(4) {
+            0 => Layers {
+                faults: FaultPlan::parse(&format!(
+                    "seed={seed},delay=0.2:60ns,loss=0.02:100ns,refuse=0.2:5,deny=0.3"
+                )),
+                ..Layers::default()
+            },
+            1 => Layers {
+                latency: LatencyModel::parse("40ns,gap=2ns,bandwidth=20G,node=2"),
+                ..Layers::default()
+            },
+            _ => Layers::default(),
+        };
         Model {
-            world: plan.build(),
+            world: plan.layers(layers).build(),
             sends: Vec::new(),
             recvs: Vec::new(),
             unexpected: vec![Vec::new(); RANKS as usize],

@@ -2,9 +2,11 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use weft_boot::{Job, Launcher, LauncherKind, SharedLauncher, machine};
-use weft_engine::{Directory, Fabric, NodeLocal, OfiCard, OfiDirectory, OfiWanted, PeerCard, Transports};
+use weft_engine::{
+    Directory, Fabric, Layers, NodeLocal, OfiCard, OfiDirectory, OfiWanted, PeerCard, Transports,
+};
 use weft_place::transport::{self, Facts, Rdma, Way, Wish};
-use weft_types::params::{self, Choice, Parameters};
+use weft_types::params::{self, Chance, Choice, FaultPlan, Parameters};
 use weft_types::{Error, ErrorClass, PeerId, Result};
 
 /// How the processes of a job are reached.
@@ -81,10 +83,13 @@ pub(crate) fn open(
     ways: &Ways,
     oversubscribed: bool,
 ) -> Result<(Transports, Option<Opener>)> {
+    let layers = layers(job, parameters, ways)?;
+    let me = PeerId(job.rank);
     let between = match ways {
         Ways::Alone => return Ok((Transports::alone(), None)),
         Ways::Shm => {
-            return Ok((Transports::node_local(node_local(job, parameters, oversubscribed)?)?, None));
+            let node = node_local(job, parameters, oversubscribed)?;
+            return Ok((Transports::node_local(node)?.wrapped(layers, me)?, None));
         }
         Ways::Fabric(between) | Ways::Both(between) => between,
     };
@@ -103,7 +108,40 @@ pub(crate) fn open(
         (_, Some(node)) => Transports::forced(node, fabric)?,
         (_, None) => Transports::over(fabric),
     };
-    Ok((transports, Some(opener)))
+    Ok((transports.wrapped(layers, me)?, Some(opener)))
+}
+
+/// The layers that go round what carries messages; what of it is done on purpose is told.
+///
+/// # Errors
+/// Faults are asked for that nothing here can make.
+fn layers(job: &Job, parameters: &Parameters, ways: &Ways) -> Result<Layers> {
+    if *ways == Ways::Alone {
+        return Ok(Layers::default());
+    }
+    let by_datagrams = is_by_datagrams(ways);
+    let mut faults = parameters.faults;
+    if let Some(plan) = &mut faults {
+        if !by_datagrams && plan.double + plan.overtake > 0.0 {
+            return Err(Error::new(
+                ErrorClass::OTHER,
+                "WEFT_FAULTS: double and overtake happen to datagrams, which only WEFT_TRANSPORT=softroce sends itself; other \
+                 transports bring packets once and in order (delay and loss act on them)",
+            ));
+        }
+        if job.rank == 0 {
+            eprintln!("weft: faults happen on purpose (WEFT_FAULTS={})", plan.text());
+        }
+        if by_datagrams {
+            plan.loss = Chance { of: 0.0, ..plan.loss };
+        }
+    }
+    Ok(Layers { faults, latency: parameters.latency, trace: parameters.trace_packets.clone() })
+}
+
+/// Whether a device emulated here sends datagrams, which can be lost, doubled and overtaken.
+fn is_by_datagrams(ways: &Ways) -> bool {
+    matches!(ways, Ways::Fabric(between) | Ways::Both(between) if between.way == Way::Softroce)
 }
 
 fn node_local(job: &mut Job, parameters: &Parameters, oversubscribed: bool) -> Result<NodeLocal> {
@@ -186,6 +224,7 @@ fn fabric(
         rails: parameters.rails,
         connections: parameters.connections,
         rings: parameters.rings,
+        faults: parameters.faults,
         provider: match &parameters.ofi_provider {
             params::Provider::Auto => None,
             params::Provider::Named(name) => Some(name.clone()),
@@ -243,6 +282,8 @@ pub(crate) struct Opener {
     rails: u32,
     connections: u32,
     rings: Choice,
+    /// Those of datagrams.
+    faults: Option<FaultPlan>,
     /// Libfabric's, which the first end has chosen.
     provider: Option<String>,
 }
@@ -286,7 +327,7 @@ impl Opener {
                 Fabric::verbs(self.me, address, self.rail.as_deref(), self.rails, directory)
             }
             Way::Softroce | Way::Shm | Way::Ofi => {
-                Fabric::softroce(self.me, self.address, self.rails, directory)
+                Fabric::softroce(self.me, self.address, self.rails, self.faults.as_ref(), directory)
             }
         }?;
         fabric.set_connections(self.connections);

@@ -457,11 +457,14 @@ impl Process {
     }
 
     /// Says by which addresses and devices others were reached, to whoever asked for that (`WEFT_VERBOSE`): what works was
-    /// found out by trying.
+    /// found out by trying. And what was done to them on purpose.
     fn tell_ways(&self) {
         if self.parameters.verbose > u32::from(self.job.rank != 0) {
             for (peer, way) in self.engine.ways(MOST_WAYS_TOLD) {
                 eprintln!("weft: process {} reached {}: {way}", self.job.rank, peer.0);
+            }
+            if let Some(injected) = self.engine.injected().filter(|_| self.parameters.faults.is_some()) {
+                eprintln!("weft: process {} had faults on purpose: {injected}", self.job.rank);
             }
         }
     }

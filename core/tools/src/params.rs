@@ -20,8 +20,7 @@ pub fn text(set: impl Fn(&str) -> Option<String>) -> String {
             }
             None => writeln!(text, "\n  {}   (default {})", row.variable, row.default),
         };
-        let _ = writeln!(text, "      {}", row.form);
-        for line in wrapped(row.meaning) {
+        for line in wrapped(row.form).into_iter().chain(wrapped(row.meaning)) {
             let _ = writeln!(text, "      {line}");
         }
     }

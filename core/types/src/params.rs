@@ -4,9 +4,11 @@
 //! to look inside and to work around.
 
 mod choices;
+mod layers;
 
 use crate::{Error, ErrorClass, Result};
 pub use choices::*;
+pub use layers::*;
 
 /// One row of the table.
 #[derive(Clone, Copy, Debug)]
@@ -194,6 +196,12 @@ parameters! {
         "Figures of this machine from which the cost model of collectives computes. auto: the file that weft-info --measure has written (weft/model-HOST in $XDG_CACHE_HOME, ~/.cache), if there is one. The same on all ranks.";
     unreachable_after: u32 = "30", "WEFT_UNREACHABLE_AFTER",
         "Seconds after which a process that runs, but with which no contact over the fabric comes about, is given up: what needs it fails with MPI_ERR_OTHER, where both have called MPI all that time and have asked each other in vain (a packet filter, a way that is down). 0: never. Over verbs devices a connection that fails in the middle of traffic is given up after 10 s at the latest. Under Weft's mpiexec only: other launchers tell no process what another one does.";
+    faults: Option<FaultPlan> = "no", "WEFT_FAULTS",
+        "Faults on purpose, round whatever carries messages, from a seed: delay (packets come late, by up to the time), loss (a packet comes by a retransmission, the time later), refuse (no room, so often in a row), hold (ends of puts and gets are told late), deny (memory is not registered or read), dead (the ways to and from a rank die, each after so many packets). Over softroce loss, double and overtake happen to datagrams. The same seed chooses the same packets.";
+    latency: Option<LatencyModel> = "no", "WEFT_LATENCY",
+        "Times of another network (LogGP), added to those of whatever carries messages, so that a program can be tried on one machine with the latency of a cluster. Groups of node ranks stay as near as they are. The same on all ranks.";
+    trace_packets: Option<PacketTrace> = "no", "WEFT_TRACE_PACKETS",
+        "A file per rank in which packets, puts, gets and atomics are written down as RoCEv2 (pcap), with the first bytes of their content, for tshark and Wireshark.";
     watchdog: Watchdog = "auto", "WEFT_WATCHDOG",
         "Seconds after which a blocked call tells what it waits for, to mpiexec (--watchdog) or, under other launchers, to standard error. auto: half a minute, to Weft's mpiexec only, which speaks up when a deadlock is certain.";
 }

@@ -287,7 +287,15 @@ impl<H: Hca> Rdma<H> {
 
     /// Connects to what the peer told.
     pub(crate) fn begin_with(&mut self, index: u32, hello: Hello) {
-        let Some(datagrams) = self.agree(index, hello) else { return };
+        let Some(datagrams) = self.agree(index, hello) else {
+            let peer = self.peers.at_mut(index);
+            if hello.epoch > peer.epoch {
+                // It takes what is asked by an older number for late, for ever.
+                peer.epoch = hello.epoch;
+                self.say(Step::Ask, index);
+            }
+            return;
+        };
         let peer = self.peers.at(index);
         if !peer.flight.is_empty() && self.rails[usize::from(peer.rail)].hca.is_crowded() {
             return; // No room for what is to be repeated: the question is asked again.

@@ -65,6 +65,9 @@ impl Registered {
 /// Of a region on a rail that is not there.
 const NO_KEYS: RegionKeys = RegionKeys { local: NO_KEY, remote: RemoteKey(0) };
 
+/// One request of a list: a place there, and what lies there one after another here.
+pub(crate) type Part = (RemoteMemory, Vec<Segment>);
+
 /// Which way bytes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
@@ -190,7 +193,7 @@ impl<H: Hca> Rdma<H> {
             let index = self.room_for(peer, 1)?;
             if remote.length >= SHARED
                 && let Some(token) = token
-                && let Some(beside) = self.beside(index, remote)
+                && let Some(beside) = self.beside(index, std::slice::from_ref(remote))
             {
                 return self.share(way, (index, beside), remote, local, token);
             }
@@ -200,20 +203,39 @@ impl<H: Hca> Rdma<H> {
             let deed = way.deed(remote.memory);
             return self.post(index, deed, deed.work(rail), Data::Segments(&segment), holds);
         }
-        let most = self.limits.max_segments as usize;
         let index = self.room_for(peer, 1)?;
         self.post_chain(index)?;
-        let rail = self.peers.at(index).rail;
-        let parts = self.cut(rail, remote, local, most.max(1));
+        let bytes: u64 = remote.iter().map(|run| run.length).sum();
+        if bytes >= SHARED
+            && let Some(token) = token
+            && let Some(beside) = self.beside(index, remote)
+            && let Some(shared) = self.share_lists(way, (index, beside), (remote, local), token)
+        {
+            return shared;
+        }
+        let parts = self.cut(self.peers.at(index).rail, remote, local);
         let index = self.room_for(peer, parts.len())?;
         if parts.is_empty() {
             // Nothing is to be moved, and nothing will complete.
             self.ended.extend(token.map(|token| Completed { token, outcome: Outcome::Done(0) }));
             return Ok(());
         }
-        let flight = &self.peers.at(index).flight;
+        self.post_parts(index, way, &parts, token.map_or(Holds::Nothing, Holds::Token))
+    }
+
+    /// Posts what lists were cut into with one doorbell; the last of them tells, if anything waits for it or it is time. There
+    /// is room for it, and nothing is kept back on the connection.
+    pub(crate) fn post_parts(
+        &mut self,
+        index: u32,
+        way: Way,
+        parts: &[Part],
+        holds: Holds,
+    ) -> Result<(), Refused> {
+        let peer = self.peers.at(index);
+        let (rail, pair, flight) = (peer.rail, peer.pair, &peer.flight);
         let (first, last) = (flight.next(), parts.len() - 1);
-        let tells = token.is_some() || flight.must_signal() || parts.len() >= MESSAGES / 4;
+        let tells = !matches!(holds, Holds::Nothing) || flight.must_signal() || parts.len() >= MESSAGES / 4;
         let requests: Vec<WorkRequest<'_>> = parts
             .iter()
             .enumerate()
@@ -222,7 +244,6 @@ impl<H: Hca> Rdma<H> {
                 WorkRequest { signaled: tells && at == last, ..request }
             })
             .collect();
-        let pair = self.peers.at(index).pair;
         let hca = &mut self.rails[usize::from(rail)].hca;
         let doorbells = hca.doorbells();
         let posted = hca.post_sends(pair, &requests);
@@ -238,10 +259,9 @@ impl<H: Hca> Rdma<H> {
             }
         }
         for (at, (memory, segments)) in parts.iter().enumerate() {
-            let signaled = tells && at == last;
-            let holds = token.filter(|_| at == last).map_or(Holds::Nothing, Holds::Token);
+            let held = if at == last { holds } else { Holds::Nothing };
             let data = Data::Segments(segments);
-            self.noted(index, holds, signaled, way.deed(*memory), &data);
+            self.noted(index, held, tells && at == last, way.deed(*memory), &data);
         }
         Ok(())
     }
@@ -252,15 +272,11 @@ impl<H: Hca> Rdma<H> {
         self.registered.segment(rail, run, offset, length).unwrap_or(nobody)
     }
 
-    /// Cuts two lists of runs with the same number of bytes into requests: one run there, at most `most` here.
-    fn cut(
-        &self,
-        rail: u8,
-        remote: &[RemoteRun],
-        local: &[LocalRun],
-        most: usize,
-    ) -> Vec<(RemoteMemory, Vec<Segment>)> {
-        let mut parts: Vec<(RemoteMemory, Vec<Segment>)> = Vec::new();
+    /// Cuts two lists of runs with the same number of bytes into requests: one run there, at most as many here as the device
+    /// takes.
+    pub(crate) fn cut(&self, rail: u8, remote: &[RemoteRun], local: &[LocalRun]) -> Vec<Part> {
+        let most = (self.limits.max_segments as usize).max(1);
+        let mut parts: Vec<Part> = Vec::new();
         let mut locals = local.iter().filter(|run| run.length > 0);
         let (mut run, mut used) = (locals.next(), 0);
         for there in remote {

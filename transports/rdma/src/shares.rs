@@ -47,6 +47,12 @@ impl Shares {
         }
     }
 
+    /// Nothing of a token was begun after all.
+    fn give_up(&mut self, number: u32) {
+        self.tokens[number as usize] = None;
+        self.free.push(number);
+    }
+
     /// A share is over; with the last one, the token is.
     pub(crate) fn over(&mut self, number: u32, success: bool, ended: &mut VecDeque<Completed>) {
         let place = &mut self.tokens[number as usize];
@@ -64,8 +70,8 @@ impl Shares {
 
 impl<H: Hca> Rdma<H> {
     /// The connection beside that of messages, if a share of an operation can go by it now. It is begun when it is missing.
-    pub(crate) fn beside(&mut self, index: u32, remote: &RemoteRun) -> Option<u32> {
-        if self.rails.len() < 2 || remote.memory.key >> 32 == 0 {
+    pub(crate) fn beside(&mut self, index: u32, remote: &[RemoteRun]) -> Option<u32> {
+        if self.rails.len() < 2 || remote.iter().any(|run| run.memory.key >> 32 == 0) {
             return None;
         }
         let peer = self.peers.at(index);
@@ -116,10 +122,7 @@ impl<H: Hca> Rdma<H> {
         local: &LocalRun,
         token: Token,
     ) -> Result<(), Refused> {
-        let rails = [self.peers.at(index).rail, self.peers.at(beside).rail];
-        let speeds = rails.map(|rail| self.rails[usize::from(rail)].hca.limits().bandwidth);
-        let first = (remote.length as f64 * speeds[0] / (speeds[0] + speeds[1])) as u64;
-        let first = (first / GRAIN * GRAIN).clamp(GRAIN, remote.length - GRAIN);
+        let (rails, first) = self.first_share((index, beside), remote.length);
         let number = self.shares.of_two(token);
         self.counts.shared += 1;
         let parts = [(index, 0, first), (beside, first, remote.length - first)];
@@ -129,6 +132,57 @@ impl<H: Hca> Rdma<H> {
             self.post_share(index, deed, deed.work(rail), Data::Segments(&segment), number);
         }
         Ok(())
+    }
+
+    /// The rails of two connections, and how many of so many bytes go by the first.
+    fn first_share(&self, both: (u32, u32), bytes: u64) -> ([u8; 2], u64) {
+        let rails = [self.peers.at(both.0).rail, self.peers.at(both.1).rail];
+        let speeds = rails.map(|rail| self.rails[usize::from(rail)].hca.limits().bandwidth);
+        let first = (bytes as f64 * speeds[0] / (speeds[0] + speeds[1])) as u64;
+        (rails, (first / GRAIN * GRAIN).clamp(GRAIN, bytes - GRAIN))
+    }
+
+    /// Does an operation on lists of runs by two connections, or none where one of them has no room for its part.
+    pub(crate) fn share_lists(
+        &mut self,
+        way: Way,
+        both: (u32, u32),
+        (remote, local): (&[RemoteRun], &[LocalRun]),
+        token: Token,
+    ) -> Option<Result<(), Refused>> {
+        let bytes = remote.iter().map(|run| run.length).sum();
+        let (rails, first) = self.first_share(both, bytes);
+        let parts = [(0, first), (first, bytes - first)].map(|(from, length)| {
+            let remote = remote.iter().map(|run| (*run, run.length));
+            let remote = part_of(remote, (from, length), |run, skipped, length| RemoteRun {
+                memory: run.memory.plus(skipped),
+                length,
+            });
+            let local = local.iter().map(|run| (*run, run.length));
+            let local = part_of(local, (from, length), |run, skipped, length| LocalRun {
+                address: run.address + skipped,
+                length,
+                ..run
+            });
+            (remote, local)
+        });
+        let [one, two] = [0, 1].map(|at| self.cut(rails[at], &parts[at].0, &parts[at].1));
+        let room = self.has_room(both.0, one.len()) && self.has_room(both.1, two.len());
+        if !room || self.post_chain(both.1).is_err() {
+            return None;
+        }
+        let number = self.shares.of_two(token);
+        if let Err(why) = self.post_parts(both.0, way, &one, Holds::Share(number)) {
+            self.shares.give_up(number);
+            return Some(Err(why));
+        }
+        if self.post_parts(both.1, way, &two, Holds::Share(number)).is_err() {
+            // There was room, so the device has lost the connection.
+            self.lose(both.1);
+            self.shares.over(number, false, &mut self.ended);
+        }
+        self.counts.shared += 1;
+        Some(Ok(()))
     }
 
     fn post_share(&mut self, index: u32, deed: Deed, work: Work, data: Data<'_>, number: u32) {
@@ -150,4 +204,24 @@ impl<H: Hca> Rdma<H> {
         }
         Ok(())
     }
+}
+
+/// The part of a list of runs that begins `from` bytes into it and has `length` bytes; `piece` makes one of a run (whose length
+/// stands beside it), the bytes of it that are left out before, and the bytes that are taken.
+fn part_of<R>(
+    runs: impl Iterator<Item = (R, u64)>,
+    (from, length): (u64, u64),
+    piece: impl Fn(R, u64, u64) -> R,
+) -> Vec<R> {
+    let mut part = Vec::new();
+    let mut begin = 0;
+    for (run, bytes) in runs {
+        let end = begin + bytes;
+        let (first, last) = (begin.max(from), end.min(from + length));
+        if first < last {
+            part.push(piece(run, first - begin, last - first));
+        }
+        begin = end;
+    }
+    part
 }

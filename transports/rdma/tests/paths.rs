@@ -1,11 +1,11 @@
 //! Paths that die and come back: random programs in virtual time, a seed each. Nothing is lost, doubled, reordered or written
 //! twice, nothing is left over, and nobody is taken for dead.
 //!
-//! `WEFT_SEEDS=5000` runs more of them than CI does, `WEFT_SEED=n` one alone.
+//! `WEFT_SEEDS=5000` runs more of them than CI does, `WEFT_SEED=889` one.
 
 mod common;
 
-use common::{Air, Virtual, address, address_on, addresses_on, fabric_on, fabric_over, with_several};
+use common::{Air, Virtual, address, addresses_on, fabric_on, fabric_over, with_several};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
@@ -92,6 +92,14 @@ struct World {
 }
 
 const SOURCE: usize = 80_000;
+
+/// Where each of `count` pieces of so many bytes begins, and its length.
+fn pieces(bytes: usize, count: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..count).map(move |at| {
+        let [begin, end] = [at, at + 1].map(|at| bytes * at / count);
+        (begin, end - begin)
+    })
+}
 
 fn length_of(number: u32) -> usize {
     // Tiny, inline, in a slot of several packets.
@@ -200,8 +208,13 @@ impl World {
                     _ => 1 + self.random.below(4_000) as usize,
                 };
                 self.landing[me].fill(peer * SOURCE, length, 0);
-                let into = self.landing[me].here(peer * SOURCE, length);
-                end.get(to, &[self.source[peer].there(0, length)], &[into], Token(token))
+                let (source, landing, at) = (&self.source[peer], &self.landing[me], peer * SOURCE);
+                // In one run, or in lists of runs that end at other places here and there.
+                let runs = if length > 1_000 { self.random.below(3) as usize } else { 0 };
+                let from = pieces(length, 1 + 7 * runs).map(|(begin, length)| source.there(begin, length));
+                let into =
+                    pieces(length, 1 + 4 * runs).map(|(begin, length)| landing.here(at + begin, length));
+                end.get(to, &from.collect::<Vec<_>>(), &into.collect::<Vec<_>>(), Token(token))
                     .map(|()| Some(Act::Get(length)))
             }
             2 => end.flush(to, Token(token)).map(|()| Some(Act::Flush(way.put))),
@@ -350,6 +363,8 @@ impl World {
             let took = self.fabric.air.borrow().now - begun;
             assert!(took < 100_000_000_000, "it does not end (seed {})", self.seed);
         }
+        // Tokens that came back in a turn whose process did not look.
+        (0..PROCESSES).for_each(|me| self.take(me));
         for me in 0..PROCESSES {
             let mut added = [0; 2];
             for peer in (0..PROCESSES).filter(|&peer| peer != me) {
@@ -378,15 +393,15 @@ impl World {
 
 #[test]
 fn nothing_is_lost_or_doubled_when_paths_die_and_come_back() {
-    let worlds = worlds(seeds(16), |seed| World::new(seed).run());
-    let seeds = worlds.len() as u64;
+    let gave = worlds(seeds(16), |seed| World::new(seed).run());
+    let worlds = gave.len() as u64;
     let [anew, moved, shared, saved, records] =
-        worlds.into_iter().fold([0; 5], |sum, more| std::array::from_fn(|at| sum[at] + more[at]));
+        gave.into_iter().fold([0; 5], |sum, more| std::array::from_fn(|at| sum[at] + more[at]));
     println!(
-        "{anew} connections made anew, {moved} moved, {shared} operations shared, {saved} doorbells saved, {records} messages by rings in {seeds} worlds"
+        "{anew} connections made anew, {moved} moved, {shared} operations shared, {saved} doorbells saved, {records} messages by rings in {worlds} worlds"
     );
     assert!(
-        seeds < 16 || anew > seeds && moved > 0 && shared > seeds && saved > seeds && records > seeds,
+        worlds < 16 || anew > worlds && moved > 0 && shared > worlds && saved > worlds && records > worlds,
         "this shows nothing"
     );
 }
@@ -395,94 +410,17 @@ fn nothing_is_lost_or_doubled_when_paths_die_and_come_back() {
 /// who put, get or add are moved to a connection, and unused connections are given back.
 #[test]
 fn nothing_is_lost_or_doubled_when_the_way_changes() {
-    let worlds = worlds(seeds(16), |seed| {
+    let gave = worlds(seeds(16), |seed| {
         let mut world = World::with_connections(seed, 1);
         world.run();
         let counts = world.fabric.ends.iter().map(|end| end.counts());
         counts.fold([0; 2], |[letters, changes], it| [letters + it.letters, changes + it.changes])
     });
-    let seeds = worlds.len() as u64;
+    let worlds = gave.len() as u64;
     let [letters, changes] =
-        worlds.into_iter().fold([0; 2], |sum, more| std::array::from_fn(|at| sum[at] + more[at]));
-    println!("{letters} messages by datagrams, {changes} changes of the way in {seeds} worlds");
-    assert!(seeds < 16 || letters > seeds && changes > seeds, "this shows nothing");
-}
-
-/// Enough to be shared by two rails.
-const BYTES: usize = 300_000;
-
-fn bytes(byte: u8) -> Vec<AtomicU8> {
-    (0..BYTES).map(|_| AtomicU8::new(byte)).collect()
-}
-
-/// All of `from` at process 0 and of `to` at process 1, registered.
-fn exposed(fabric: &mut Virtual, from: &[AtomicU8], to: &[AtomicU8]) -> ([LocalRun; 1], [RemoteRun; 1]) {
-    let length = BYTES as u64;
-    let [here, there] = [(0, from), (1, to)].map(|(end, bytes)| {
-        let range = MemoryRange { address: bytes.as_ptr() as u64, length };
-        fabric.ends[end].register(range, Access::ALL).unwrap()
-    });
-    let local = LocalRun { address: from.as_ptr() as u64, length, region: here.id };
-    ([local], [RemoteRun { memory: there.remote, length }])
-}
-
-/// Large operations go by both rails; a dead one hands its work to the other, whichever it is and whenever it dies, also before
-/// first contact; and it is used again when it is back and the other dies.
-#[test]
-fn a_dead_rail_hands_its_work_to_the_other() {
-    for (seed, dead) in (0..8).zip([0, 1].into_iter().cycle()) {
-        let mut air = Air::deaf(seed);
-        air.pause = 5_000_000;
-        let mut fabric = fabric_on(air, 2, 2);
-        let cut = |fabric: &Virtual, rail: usize| {
-            let (a, b) = (address_on(0, rail), address_on(1, rail));
-            fabric.air.borrow_mut().cut.extend([(a, b), (b, a)]);
-        };
-        if seed >= 6 {
-            cut(&fabric, dead); // It never worked.
-        }
-        fabric.introduce();
-        let (from, to) = (bytes(7), bytes(0));
-        let (local, remote) = exposed(&mut fabric, &from, &to);
-        let put = |fabric: &mut Virtual, number: u64, cut_after: usize| {
-            to.iter().for_each(|byte| byte.store(0, Ordering::Relaxed));
-            while fabric.ends[0].put(PeerId(1), &local, &remote, Some(Token(number))).is_err() {
-                fabric.round();
-            }
-            for round in 0.. {
-                if round == cut_after {
-                    cut(fabric, dead);
-                }
-                if let Some(done) = fabric.ends[0].completed() {
-                    assert_eq!((done.token, done.outcome), (Token(number), Outcome::Done(0)), "seed {seed}");
-                    break;
-                }
-                fabric.round();
-                assert!(round < 1_000_000, "it does not end (seed {seed})");
-            }
-            assert!(to.iter().all(|byte| byte.load(Ordering::Relaxed) == 7), "seed {seed}");
-            // Until both connections are there, or it is clear that they are not.
-            for _ in 0..300 {
-                fabric.round();
-            }
-        };
-        put(&mut fabric, 0, usize::MAX);
-        put(&mut fabric, 1, usize::MAX);
-        assert_eq!(fabric.ends[0].counts().shared, u64::from(seed < 6), "seed {seed}");
-        put(&mut fabric, 2, 5 * seed as usize);
-        put(&mut fabric, 3, usize::MAX);
-        fabric.air.borrow_mut().cut.clear();
-        cut(&fabric, 1 - dead);
-        put(&mut fabric, 4, usize::MAX);
-        // Both are back: large operations find it out.
-        fabric.air.borrow_mut().cut.clear();
-        fabric.air.borrow_mut().now += 6_000_000_000;
-        let shared = fabric.ends[0].counts().shared;
-        put(&mut fabric, 5, usize::MAX);
-        put(&mut fabric, 6, usize::MAX);
-        assert!(fabric.ends[0].counts().shared > shared, "seed {seed}");
-        assert!(fabric.ends.iter_mut().all(|end| end.lost().is_none()), "seed {seed}");
-    }
+        gave.into_iter().fold([0; 2], |sum, more| std::array::from_fn(|at| sum[at] + more[at]));
+    println!("{letters} messages by datagrams, {changes} changes of the way in {worlds} worlds");
+    assert!(worlds < 16 || letters > worlds && changes > worlds, "this shows nothing");
 }
 
 /// A path that stays dead, without a word of the network: the peer is lost when the patience is over and not before, every
@@ -516,46 +454,5 @@ fn a_path_that_stays_dead_is_a_loss_in_the_end() {
             fabric.round();
             assert!(fabric.air.borrow().now - back < 12_000_000_000, "seed {seed}");
         }
-    }
-}
-
-/// The same with two devices, both connections of which are in use: all is over once, and everybody who waits hears of it.
-#[test]
-fn two_rails_that_stay_dead_are_one_loss() {
-    for seed in 0..4 {
-        let mut fabric = fabric_on(Air::deaf(seed), 2, 2);
-        fabric.ends.iter_mut().for_each(|end| end.set_patience(Duration::from_secs(5)));
-        fabric.introduce();
-        fabric.ends[1].advance(PeerId(0));
-        let (from, to) = (bytes(7), bytes(0));
-        let (local, remote) = exposed(&mut fabric, &from, &to);
-        // The first ones make the second connection.
-        for number in 0..4 {
-            while fabric.ends[0].put(PeerId(1), &local, &remote, Some(Token(number))).is_err() {
-                fabric.round();
-            }
-            while fabric.ends[0].completed().is_none() {
-                fabric.round();
-            }
-        }
-        fabric.ends[0].put(PeerId(1), &local, &remote, Some(Token(9))).unwrap();
-        for rail in 0..2 {
-            let (a, b) = (address_on(0, rail), address_on(1, rail));
-            fabric.air.borrow_mut().cut.extend([(a, b), (b, a)]);
-        }
-        let begun = fabric.air.borrow().now;
-        while fabric.ends[0].lost().is_none() {
-            fabric.ends[0].progress();
-            fabric.idle();
-            assert!(fabric.air.borrow().now - begun < 60_000_000_000, "for ever (seed {seed})");
-        }
-        let done = fabric.ends[0].completed().map(|done| (done.token, done.outcome));
-        assert_eq!(done, Some((Token(9), Outcome::Failed)), "seed {seed}");
-        for _ in 0..100 {
-            fabric.ends[0].progress();
-            fabric.idle();
-        }
-        let more = (fabric.ends[0].lost(), fabric.ends[0].completed().is_some());
-        assert_eq!(more, (None, false), "told twice (seed {seed})");
     }
 }

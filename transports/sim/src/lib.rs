@@ -6,11 +6,14 @@
 //! comes from one seed: driven from one thread, a world repeats exactly. Time moves one tick with every
 //! [`weft_api::Transport::progress`] of any rank, or by [`SimFabric::pass`] without any.
 //!
+//! Apart from it, [`layers`] go round *any* transport: faults, the times of another network, a trace of packets.
+//!
 //! With [`SimConfig::device`] the ranks' adapters run whole collectives by themselves ([`weft_api::offload`]).
 #![forbid(unsafe_code)]
 
 mod arithmetic;
 mod device;
+pub mod layers;
 mod net;
 mod port;
 mod random;

@@ -45,12 +45,36 @@ impl<O: Write> Capture<O> {
         identification: u16,
         datagram: &[u8],
     ) -> io::Result<()> {
-        let packet = with_headers(from, to, identification, datagram);
+        self.record(at, &with_headers(from, to, identification, datagram), 0)
+    }
+
+    /// As [`Capture::write`], of the first bytes of a datagram that has so many more. Returns what the file has grown by.
+    ///
+    /// # Errors
+    /// Of the output.
+    pub fn write_beginning(
+        &mut self,
+        at: Nanos,
+        (from, to): (SocketAddr, SocketAddr),
+        beginning: &[u8],
+        more: u16,
+    ) -> io::Result<u64> {
+        let packet = with_headers_of(from, to, 0, beginning, more);
+        self.record(at, &packet, u32::from(more))?;
+        Ok(16 + packet.len() as u64)
+    }
+
+    fn record(&mut self, at: Nanos, packet: &[u8], more: u32) -> io::Result<()> {
         let length = packet.len() as u32;
-        for word in [(at / 1_000_000_000) as u32, (at % 1_000_000_000) as u32, length, length] {
+        for word in [(at / 1_000_000_000) as u32, (at % 1_000_000_000) as u32, length, length + more] {
             self.0.write_all(&word.to_le_bytes())?;
         }
-        self.0.write_all(&packet)
+        self.0.write_all(packet)
+    }
+
+    /// The output, to work with.
+    pub const fn output(&mut self) -> &mut O {
+        &mut self.0
     }
 
     /// The output.
@@ -66,7 +90,18 @@ pub(crate) fn with_headers(
     identification: u16,
     datagram: &[u8],
 ) -> Vec<u8> {
-    let udp_bytes = (8 + datagram.len()) as u16;
+    with_headers_of(from, to, identification, datagram, 0)
+}
+
+/// The same of the first bytes of a datagram that has so many more.
+fn with_headers_of(
+    from: SocketAddr,
+    to: SocketAddr,
+    identification: u16,
+    datagram: &[u8],
+    more: u16,
+) -> Vec<u8> {
+    let udp_bytes = (8 + datagram.len()) as u16 + more;
     let mut packet = Vec::with_capacity(48 + datagram.len());
     match (from.ip(), to.ip()) {
         (IpAddr::V4(from), IpAddr::V4(to)) => {

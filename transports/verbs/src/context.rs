@@ -33,6 +33,8 @@ pub struct Facts {
     pub on_demand: bool,
     /// Whether the library passes the wish for relaxed ordering on: whether a device heeds it, it does not say.
     pub relaxed_ordering: bool,
+    /// Bytes of the device's own memory that short messages are sent from.
+    pub inner_memory: u64,
 }
 
 /// A device, its domain, its completion channel and its completion queues.
@@ -202,36 +204,57 @@ impl Context {
         // SAFETY: the field ends with 0, as all texts of the kernel.
         let firmware = unsafe { CStr::from_ptr(attr.fw_ver.as_ptr()) }.to_string_lossy().into_owned();
         let relaxed_ordering = self.library.ibv_reg_mr_iova2.is_some();
-        Ok((limits, Facts { firmware, on_demand, relaxed_ordering }))
+        Ok((limits, Facts { firmware, on_demand, relaxed_ordering, inner_memory: 0 }))
     }
 
-    /// Whether regions may be of memory that is not there yet, or not any more, for all that connections do with them.
-    fn pages_on_demand(&self) -> bool {
+    /// The library's larger structure around the context, where it has everything from the member at `from` on.
+    pub(crate) fn around(&self, from: usize) -> Option<*const verbs_context_end> {
         // SAFETY: the context is open.
         if unsafe { (*self.raw).abi_compat } as usize != EXTENDED {
-            return false;
+            return None;
         }
         // SAFETY: such contexts are inside the library's larger structure, whose end is declared in `sys`.
         let around =
             unsafe { self.raw.byte_sub(offset_of!(verbs_context_end, context)) }.cast::<verbs_context_end>();
-        // SAFETY: `sz` stands in front of every such context; what it covers is there.
-        let ask = unsafe {
-            ((*around).sz >= size_of::<verbs_context_end>()).then(|| (*around).query_device_ex).flatten()
-        };
-        let Some(ask) = ask else { return false };
+        // SAFETY: `sz` stands in front of every such context.
+        let there = unsafe { (*around).sz };
+        (there >= size_of::<verbs_context_end>() - from).then_some(around.cast_const())
+    }
+
+    /// What devices say of themselves in the library's later structure; `None`: this one, or the library, does not.
+    fn further_facts(&self) -> Option<ibv_device_attr_ex> {
+        let around = self.around(offset_of!(verbs_context_end, query_device_ex))?;
+        // SAFETY: the member is there.
+        let ask = unsafe { (*around).query_device_ex }?;
         // SAFETY: numbers only.
         let mut attr: ibv_device_attr_ex = unsafe { zeroed() };
-        // SAFETY: the device is open; no input means all defaults; it is told the size of the structure.
+        // SAFETY: the device is open; no input means all defaults; it is told the size of the structure, and what it does not
+        // know stays 0.
         let result = unsafe { ask(self.raw, std::ptr::null(), &mut attr, size_of::<ibv_device_attr_ex>()) };
+        (result == 0).then_some(attr)
+    }
+
+    /// Whether regions may be of memory that is not there yet, or not any more, for all that connections do with them.
+    fn pages_on_demand(&self) -> bool {
         let all = IBV_ODP_SUPPORT_SEND
             | IBV_ODP_SUPPORT_RECV
             | IBV_ODP_SUPPORT_WRITE
             | IBV_ODP_SUPPORT_READ
             | IBV_ODP_SUPPORT_ATOMIC
             | IBV_ODP_SUPPORT_SRQ_RECV;
-        result == 0
-            && attr.odp_caps.general_caps & IBV_ODP_SUPPORT != 0
-            && attr.odp_caps.rc_odp_caps & all == all
+        self.further_facts().is_some_and(|attr| {
+            attr.odp_caps.general_caps & IBV_ODP_SUPPORT != 0 && attr.odp_caps.rc_odp_caps & all == all
+        })
+    }
+
+    /// Bytes of the device's own memory, shared by all who use it.
+    pub(crate) fn inner_memory(&self) -> u64 {
+        self.further_facts().map_or(0, |attr| attr.max_dm_size)
+    }
+
+    /// The opened device.
+    pub(crate) fn raw(&self) -> *mut ibv_context {
+        self.raw
     }
 
     /// How many bytes a request may carry itself, and how many segments: devices say so only of a queue pair.

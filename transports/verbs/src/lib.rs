@@ -9,7 +9,7 @@
 //! context.rs    an opened device and its limits                                     memory.rs    buffers and regions
 //! verbs.rs      the device as an `Hca`                                              pairs.rs     queue pairs and their queues
 //! completions.rs what completed                                                     requests.rs  work requests as the library wants them
-//! bell.rs       sleeping until something completes
+//! bell.rs       sleeping until something completes                                   inner.rs     memory inside of the device
 //! ```
 //!
 //! What holds:
@@ -22,6 +22,7 @@ mod bell;
 mod choice;
 mod completions;
 mod context;
+mod inner;
 mod library;
 mod memory;
 mod pairs;
@@ -33,5 +34,6 @@ mod verbs;
 pub use bell::VerbsBell;
 pub use choice::{Choice, OwnGid, Wish, choose};
 pub use context::Facts;
+pub use library::use_library;
 pub use survey::{Gid, GidKind, Link, Locality, Port, own_numa_node, survey, survey_at};
 pub use verbs::Verbs;

@@ -7,9 +7,19 @@ use crate::sys::{
 };
 use libc::{c_char, c_int, c_uint, c_void, size_t};
 use libloading::os::unix::{Library as Handle, RTLD_LOCAL, RTLD_NOW};
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 const NAME: &str = "libibverbs.so.1";
+
+/// The file in its place.
+static OTHER: OnceLock<PathBuf> = OnceLock::new();
+
+/// Has this process use another file in place of the system's libibverbs, such as a described device. To be said before anything
+/// else is asked of this crate; `false`: it was said before.
+pub fn use_library(file: &Path) -> bool {
+    OTHER.set(file.to_owned()).is_ok()
+}
 
 macro_rules! library {
     ($(fn $name:ident($($argument:ty),*) $(-> $result:ty)?;)* optional $(fn $maybe:ident($($given:ty),*) $(-> $got:ty)?;)*) => {
@@ -76,13 +86,15 @@ pub(crate) fn library() -> Result<&'static Library, &'static str> {
 }
 
 fn load() -> Result<Library, String> {
+    let file = OTHER.get().map_or(Path::new(NAME), PathBuf::as_path);
     let why = |error: libloading::Error| {
         format!(
-            "{NAME} cannot be used ({error}): install rdma-core's libibverbs (Debian: libibverbs1 ibverbs-providers)"
+            "{} cannot be used ({error}): install rdma-core's libibverbs (Debian: libibverbs1 ibverbs-providers)",
+            file.display()
         )
     };
     // SAFETY: its initialisers are those of an ordinary shared library.
-    let handle = unsafe { Handle::open(Some(NAME), RTLD_NOW | RTLD_LOCAL) }.map_err(why)?;
+    let handle = unsafe { Handle::open(Some(file), RTLD_NOW | RTLD_LOCAL) }.map_err(why)?;
     let library = Library::find(&handle).map_err(why)?;
     std::mem::forget(handle);
     // Kernels from 5.12 on copy pinned pages for a child; under older ones the library must keep them from it, before anything

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
-use weft_api::verbs::{Access, DeviceBuffer, HcaRefusal, LocalKey, RegionKeys, RemoteKey};
+use weft_api::verbs::{Access, DeviceBuffer, HcaRefusal, LocalKey, RegionKeys, RemoteKey, Segment};
 
 /// Rights as the library wants them.
 pub(crate) fn flags(access: Access) -> c_uint {
@@ -100,15 +100,23 @@ impl Memory {
         }
     }
 
-    fn find(&self, address: u64, length: usize) -> &Buffer {
-        self.buffers
-            .iter()
-            .find(|buffer| {
-                address.checked_sub(buffer.address()).is_some_and(|offset| {
-                    offset as usize <= buffer.length && length <= buffer.length - offset as usize
-                })
+    fn look_for(&self, address: u64, length: usize) -> Option<&Buffer> {
+        self.buffers.iter().find(|buffer| {
+            address.checked_sub(buffer.address()).is_some_and(|offset| {
+                offset as usize <= buffer.length && length <= buffer.length - offset as usize
             })
-            .expect("a range of a buffer of this device")
+        })
+    }
+
+    fn find(&self, address: u64, length: usize) -> &Buffer {
+        self.look_for(address, length).expect("a range of a buffer of this device")
+    }
+
+    /// Whether a range lies in one of our buffers, under its key.
+    pub(crate) fn is_own(&self, segment: &Segment) -> bool {
+        self.look_for(segment.address, segment.length as usize)
+            // SAFETY: a live region of the library.
+            .is_some_and(|buffer| unsafe { (*buffer.region).lkey } == segment.key.0)
     }
 
     /// Part of a buffer.

@@ -51,6 +51,8 @@ pub(crate) struct Pair {
     over: u64,
     /// By destination and own address.
     handles: HashMap<(DeviceAddress, u8), Handle>,
+    /// Pieces of the device's memory that requests are sent from, each with the count of those that are over when it is.
+    pieces: VecDeque<(u64, u8)>,
 }
 
 impl Pair {
@@ -83,6 +85,7 @@ impl Pair {
             heard: VecDeque::new(),
             over: 0,
             handles: HashMap::new(),
+            pieces: VecDeque::new(),
         };
         let mut attr = attributes(IBV_QPS_INIT);
         attr.port_num = choice.port;
@@ -220,6 +223,21 @@ impl Pair {
             self.state = QueuePairState::Error;
         }
         requests
+    }
+
+    /// The request that was posted last is sent from this piece.
+    pub(crate) fn uses(&mut self, piece: u8) {
+        self.pieces.push_back((self.over + u64::from(self.open), piece));
+    }
+
+    /// A piece whose request is over; with `all`, of a queue pair that is no more, any.
+    #[inline]
+    pub(crate) fn is_done_with(&mut self, all: bool) -> Option<u8> {
+        let &(at, piece) = self.pieces.front()?;
+        (all || at <= self.over).then(|| {
+            self.pieces.pop_front();
+            piece
+        })
     }
 
     /// The way of datagrams to a device, by one of the own addresses.
@@ -374,6 +392,7 @@ mod tests {
             heard: VecDeque::new(),
             over: 0,
             handles: HashMap::new(),
+            pieces: VecDeque::new(),
         }
     }
 

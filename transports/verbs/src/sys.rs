@@ -88,6 +88,28 @@ pub struct ibv_device_attr_ex {
     pub orig_attr: ibv_device_attr,
     pub comp_mask: u32,
     pub odp_caps: ibv_odp_caps,
+    /// Clocks, segmentation, spreading, pacing, matching of tags, moderation.
+    pub others: [u64; 14],
+    pub max_dm_size: u64,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct ibv_alloc_dm_attr {
+    pub length: size_t,
+    pub log_align_req: u32,
+    pub comp_mask: u32,
+}
+
+/// Memory of a device.
+#[repr(C)]
+#[derive(Debug)]
+pub struct ibv_dm {
+    pub context: *mut ibv_context,
+    pub memcpy_to_dm: Option<unsafe extern "C" fn(*mut ibv_dm, u64, *const c_void, size_t) -> c_int>,
+    pub memcpy_from_dm: Option<unsafe extern "C" fn(*mut c_void, *mut ibv_dm, u64, size_t) -> c_int>,
+    pub comp_mask: u32,
+    pub handle: u32,
 }
 
 #[repr(C)]
@@ -390,9 +412,14 @@ pub struct ibv_context {
     pub abi_compat: *mut c_void,
 }
 
-/// The end of `struct verbs_context`, which is around every `ibv_context` whose `abi_compat` is [`EXTENDED`].
+/// The end of `struct verbs_context`, which is around every `ibv_context` whose `abi_compat` is [`EXTENDED`]. It grows at its
+/// beginning: a member is there when `sz` covers everything from it on.
 #[repr(C)]
 pub struct verbs_context_end {
+    pub reg_dm_mr: Option<unsafe extern "C" fn(*mut ibv_pd, *mut ibv_dm, u64, size_t, c_uint) -> *mut ibv_mr>,
+    pub alloc_dm: Option<unsafe extern "C" fn(*mut ibv_context, *mut ibv_alloc_dm_attr) -> *mut ibv_dm>,
+    pub free_dm: Option<unsafe extern "C" fn(*mut ibv_dm) -> c_int>,
+    pub before_query_device_ex: [*const c_void; 17],
     pub query_device_ex: Option<
         unsafe extern "C" fn(*mut ibv_context, *const c_void, *mut ibv_device_attr_ex, size_t) -> c_int,
     >,
@@ -443,6 +470,7 @@ pub const IBV_ACCESS_LOCAL_WRITE: c_uint = 1;
 pub const IBV_ACCESS_REMOTE_WRITE: c_uint = 2;
 pub const IBV_ACCESS_REMOTE_READ: c_uint = 4;
 pub const IBV_ACCESS_REMOTE_ATOMIC: c_uint = 8;
+pub const IBV_ACCESS_ZERO_BASED: c_uint = 32;
 pub const IBV_ACCESS_ON_DEMAND: c_uint = 64;
 pub const IBV_ACCESS_RELAXED_ORDERING: c_uint = 1 << 20;
 
@@ -487,4 +515,5 @@ pub const IBV_ODP_SUPPORT_SRQ_RECV: u32 = 32;
 pub const IBV_FORK_DISABLED: c_int = 0;
 
 #[cfg(test)]
+#[path = "sys/tests.rs"] // For `examples/described`, which has this file too.
 mod tests;

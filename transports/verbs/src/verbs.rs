@@ -4,6 +4,7 @@ use crate::bell::VerbsBell;
 use crate::choice::Choice;
 use crate::completions::{Queue, RECEIVE, translate};
 use crate::context::{Context, Facts, MAX_SEGMENTS, errno, failed};
+use crate::inner::{Inner, PIECE};
 use crate::memory::Memory;
 use crate::pairs::{Pair, empty_plan, refusal};
 use crate::requests::{EMPTY_RECEIVE, EMPTY_REQUEST, EMPTY_SGE, fill, segments_of};
@@ -18,7 +19,7 @@ use std::time::Instant;
 use weft_api::numbers::NumberMap;
 use weft_api::sleepers::Sleepers;
 use weft_api::verbs::{
-    Access, CompletedWork, Completion, CompletionQueueId, DeviceAddress, DeviceBuffer, Hca, HcaLimits,
+    Access, CompletedWork, Completion, CompletionQueueId, Data, DeviceAddress, DeviceBuffer, Hca, HcaLimits,
     HcaRefusal, Nanos, PortAddress, QueuePairNumber, QueuePairPlan, QueuePairState, RegionKeys, Remote,
     RemoteAddress, Segment, Sending, Service, SharedReceiveQueueId, Work, WorkRequest,
 };
@@ -39,6 +40,7 @@ pub struct Verbs {
     receives: Vec<*mut ibv_srq>,
     pairs: NumberMap<Pair>,
     memory: Memory,
+    inner: Option<Inner>,
     sleepers: Arc<Sleepers>,
     started: Instant,
     doorbells: u64,
@@ -76,7 +78,7 @@ impl Verbs {
     /// # Errors
     /// What the library refused, and what to do about it.
     pub fn open(choice: Choice) -> WeftResult<Verbs> {
-        let (context, limits, facts) = Context::open(&choice)?;
+        let (context, limits, mut facts) = Context::open(&choice)?;
         let sleepers = Sleepers::new().map_err(|error| {
             failed(
                 "no eventfd to wake threads with",
@@ -84,6 +86,8 @@ impl Verbs {
                 "Are too many files open (ulimit -n)?",
             )
         })?;
+        let inner = Inner::open(&context);
+        facts.inner_memory = inner.as_ref().map_or(0, Inner::bytes);
         Ok(Verbs {
             context: Arc::new(context),
             choice,
@@ -93,6 +97,7 @@ impl Verbs {
             receives: Vec::new(),
             pairs: NumberMap::default(),
             memory: Memory::default(),
+            inner,
             sleepers: Arc::new(sleepers),
             started: Instant::now(),
             doorbells: 0,
@@ -122,7 +127,7 @@ impl Verbs {
         number: QueuePairNumber,
         requests: &[WorkRequest<'_>],
     ) -> Result<(), HcaRefusal> {
-        let Verbs { pairs, context, choice, limits, doorbells, crowd, .. } = self;
+        let Verbs { pairs, context, choice, limits, doorbells, crowd, memory, inner, .. } = self;
         let pair = pairs.get_mut(&number.0).ok_or(HcaRefusal::Unknown)?;
         if !matches!(pair.state, QueuePairState::ReadyToSend | QueuePairState::Error) {
             return Err(HcaRefusal::State(pair.state));
@@ -132,6 +137,7 @@ impl Verbs {
         }
         let mut sges = [EMPTY_SGE; MAX_SEGMENTS + CHAIN];
         let mut chain = [EMPTY_REQUEST; CHAIN];
+        let mut pieces = [None; CHAIN];
         let (mut used, mut unheard) = (0, 0);
         for (place, request) in chain.iter_mut().zip(requests) {
             let count = segments_of(&request.data);
@@ -155,6 +161,11 @@ impl Verbs {
                 place.send_flags |= IBV_SEND_SIGNALED;
             }
         }
+        if let Some(inner) = inner {
+            for ((place, request), piece) in chain.iter_mut().zip(requests).zip(&mut pieces) {
+                *piece = move_in(inner, memory, request, place);
+            }
+        }
         for at in 1..requests.len() {
             chain[at - 1].next = &mut chain[at];
         }
@@ -173,8 +184,14 @@ impl Verbs {
             chain[..requests.len()].iter().position(|place| std::ptr::eq(place, refused)).unwrap_or(0)
         };
         crowd.posted += posted as u32;
-        for place in &chain[..posted] {
+        for (place, piece) in chain[..posted].iter().zip(&mut pieces) {
             pair.posted(place.send_flags & IBV_SEND_SIGNALED != 0);
+            if let Some(piece) = piece.take() {
+                pair.uses(piece);
+            }
+        }
+        if let Some(inner) = inner {
+            pieces.iter().flatten().for_each(|&piece| inner.take_back(piece));
         }
         match result {
             0 => Ok(()),
@@ -183,6 +200,30 @@ impl Verbs {
             errno => Err(refusal(errno)),
         }
     }
+}
+
+/// Has a short request send from the device's own memory, if it can: the piece.
+#[inline]
+fn move_in(
+    inner: &mut Inner,
+    memory: &Memory,
+    request: &WorkRequest<'_>,
+    place: &mut ibv_send_wr,
+) -> Option<u8> {
+    let (Data::Segments(segments), Work::Send { .. } | Work::Write { .. }) = (request.data, request.work)
+    else {
+        return None;
+    };
+    let bytes: usize = segments.iter().map(|segment| segment.length as usize).sum();
+    if bytes == 0 || bytes > PIECE || !segments.iter().all(|segment| memory.is_own(segment)) {
+        return None;
+    }
+    let parts = segments.iter().map(|segment| memory.bytes(segment.address, segment.length as usize));
+    let (piece, part) = inner.put(parts)?;
+    // SAFETY: as many entries as the request has segments, at least one, on the caller's stack.
+    unsafe { *place.sg_list = part };
+    place.num_sge = 1;
+    Some(piece)
 }
 
 impl Verbs {
@@ -347,13 +388,17 @@ impl Hca for Verbs {
     }
 
     fn destroy_queue_pair(&mut self, number: QueuePairNumber) {
-        let Some(pair) = self.pairs.remove(&number.0) else { return };
+        let Some(mut pair) = self.pairs.remove(&number.0) else { return };
         // In error first: the device then says of the receive requests that it holds, that it will not fill them. One that is
         // half filled when the device is of a kind that says nothing of it (the kernel's soft-RoCE) is lost.
         self.crowd.posted -= pair.under_way();
         pair.fail(&self.context);
         self.queues.iter_mut().for_each(|queue| queue.let_go(number.0));
+        let pieces: Vec<u8> = std::iter::from_fn(|| pair.is_done_with(true)).collect();
         pair.destroy(&self.context);
+        if let Some(inner) = &mut self.inner {
+            pieces.into_iter().for_each(|piece| inner.take_back(piece));
+        }
     }
 
     fn writes_in_order(&self, number: QueuePairNumber) -> bool {
@@ -501,6 +546,11 @@ impl Hca for Verbs {
             };
             if !received {
                 self.crowd.posted -= pair.completed(done.status == IBV_WC_SUCCESS);
+                if let Some(inner) = &mut self.inner {
+                    while let Some(piece) = pair.is_done_with(false) {
+                        inner.take_back(piece);
+                    }
+                }
                 if done.status == IBV_WC_SUCCESS && done.wr_id & crate::completions::SILENT != 0 {
                     continue;
                 }
@@ -529,6 +579,9 @@ impl Drop for Verbs {
         for queue in self.receives.drain(..) {
             // SAFETY: the queue pairs that used it are gone.
             unsafe { (self.context.library.ibv_destroy_srq)(queue) };
+        }
+        if let Some(inner) = self.inner.take() {
+            inner.release(&self.context);
         }
         self.memory.release(&self.context);
     }

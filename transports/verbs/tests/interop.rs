@@ -241,7 +241,7 @@ fn a_dissector_reads_what_passes() {
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn();
-    let Ok(mut tshark) = spawned else { return println!("skip: no tshark here (Debian: tshark)") };
+    let Ok(mut tshark) = spawned else { return common::skip("no tshark here (scripts/setup --tests)") };
     tshark.stdin.take().unwrap().write_all(&capture).unwrap();
     let output = tshark.wait_with_output().unwrap();
     let lines: Vec<_> =

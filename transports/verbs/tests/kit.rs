@@ -3,8 +3,8 @@
 mod common;
 
 use common::Cards;
+use common::fabric::{Processes, open, open_rails};
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::time::Duration;
 use weft_api::Transport;
 use weft_api::kit::{self, Fabric};
 use weft_api::verbs::Access;
@@ -12,56 +12,7 @@ use weft_api::zero_copy::{Completed, LocalRun, MemoryRange, Outcome, RemoteRun, 
 use weft_rdma::Rdma;
 use weft_types::params::Choice as Setting;
 use weft_types::{ContextId, PeerId, Rank, Tag};
-use weft_verbs::{Choice, Verbs};
 use weft_wire::{Header, Kind};
-
-struct Processes {
-    ends: Vec<Rdma<Verbs>>,
-    choice: Choice,
-    /// Somebody was killed: only the devices' clocks move things on.
-    waits: bool,
-    /// Nobody tells of a death: messages go by datagrams, and this network says nothing.
-    immortal: bool,
-}
-
-impl Fabric for Processes {
-    type Transport = Rdma<Verbs>;
-
-    fn ends(&mut self) -> &mut [Rdma<Verbs>] {
-        &mut self.ends
-    }
-
-    fn idle(&mut self) {
-        // The kernel's device needs a processor too.
-        if self.waits {
-            std::thread::sleep(Duration::from_micros(100));
-        } else {
-            std::thread::yield_now();
-        }
-    }
-
-    /// Its queue pairs go with it; who takes its place is nobody that the others know.
-    fn kill(&mut self, process: usize) -> bool {
-        if self.immortal {
-            return false;
-        }
-        self.ends[process] = open(&self.choice, process, Cards::default());
-        self.waits = true;
-        true
-    }
-}
-
-fn open(choice: &Choice, process: usize, cards: Cards) -> Rdma<Verbs> {
-    open_rails(choice, 1, process, cards)
-}
-
-fn open_rails(choice: &Choice, rails: usize, process: usize, cards: Cards) -> Rdma<Verbs> {
-    let devices = (0..rails).map(|_| Verbs::open(choice.clone()).unwrap()).collect();
-    let mut rdma = Rdma::open_rails(devices, PeerId(process as u32), Box::new(cards)).unwrap();
-    // Paths do not fail here: whoever is silent is dead.
-    rdma.set_patience(Duration::from_secs(1));
-    rdma
-}
 
 #[test]
 fn every_property_holds_over_the_device() {

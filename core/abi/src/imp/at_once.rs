@@ -11,7 +11,7 @@ use weft::Process;
 use weft::comm::{Comm, Comms};
 use weft::request::{MpiStatus, engine_handle};
 use weft_datatype::{RecvBuf, SendBuf};
-use weft_engine::{Ending, Engine, Envelope, RequestId, Selector, Soon, Started, Status};
+use weft_engine::{Arriving, Ending, Engine, Envelope, RequestId, Selector, Soon, Started, Status};
 use weft_types::{HandleKind, PeerId, Rank, Tag, abi};
 
 use super::at_once_parts;
@@ -227,15 +227,42 @@ pub(crate) unsafe fn recv(
             unsafe { status::write_message(status, &received) };
             DONE
         }
-        Soon::Announced => {
-            let id = process.engine.post_at_once(envelope, buffer, owner)?;
-            let comm = MPI_Comm::from_raw(owner);
-            let peer = envelope.peer;
-            // SAFETY: the program's status; the process is not used any more.
-            Some(raise::finish_on_comm("MPI_Recv", comm, unsafe { await_announced(id, peer, status) }))
-        }
+        // SAFETY: the caller's promise.
+        Soon::Announced => unsafe { recv_announced(process, envelope, buffer, owner, status) },
         Soon::Nothing => None,
     }
+}
+
+/// `MPI_Recv` of a message that is announced; `None`: nothing was done.
+///
+/// # Safety
+/// See [`send`].
+#[cold]
+#[inline(never)]
+unsafe fn recv_announced(
+    process: &mut Process,
+    envelope: Envelope,
+    buffer: RecvBuf,
+    owner: u32,
+    status: *mut MPI_Status,
+) -> Option<c_int> {
+    let engine = &mut process.engine;
+    let id = match engine.receive_pieces(envelope, buffer, owner, LOOKS) {
+        Ok(Arriving::Received(received)) => {
+            // SAFETY: the program's status.
+            unsafe { status::write_message(status, &received) };
+            return DONE;
+        }
+        Ok(Arriving::Begun(id)) => id,
+        Ok(Arriving::Nothing(buffer)) => engine.post_at_once(envelope, buffer, owner)?,
+        Err(error) => {
+            let comm = MPI_Comm::from_raw(owner);
+            return Some(raise::finish_on_comm("MPI_Recv", comm, Err(Raised::from(error))));
+        }
+    };
+    let (comm, peer) = (MPI_Comm::from_raw(owner), envelope.peer);
+    // SAFETY: the program's status; the process is not used any more.
+    Some(raise::finish_on_comm("MPI_Recv", comm, unsafe { await_announced(id, peer, status) }))
 }
 
 /// Turns of waiting for an announced message, which is on its way, before the wait becomes one like any other.

@@ -42,7 +42,8 @@ impl Transports {
         match self {
             Transports::Fabric(fabric) => fabric.fabric.libfabric(),
             Transports::Both(both) => both.fabric().libfabric(),
-            Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => None,
+            // Collectives of a device would pass the layers by.
+            Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) | Transports::Wrapped(_) => None,
         }
     }
 
@@ -50,7 +51,8 @@ impl Transports {
         match self {
             Transports::Fabric(fabric) => fabric.fabric.libfabric_mut(),
             Transports::Both(both) => both.fabric_mut().libfabric_mut(),
-            Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => None,
+            // Collectives of a device would pass the layers by.
+            Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) | Transports::Wrapped(_) => None,
         }
     }
 }

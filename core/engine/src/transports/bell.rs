@@ -6,6 +6,7 @@ use std::time::Duration;
 use weft_api::Bell;
 use weft_shm::{LonelyBell, ShmBell};
 use weft_sim::SimBell;
+use weft_sim::layers::LayeredBell;
 
 /// What a blocked caller sleeps on while nobody holds the engine.
 #[derive(Clone, Debug)]
@@ -20,6 +21,8 @@ pub enum EngineBell {
     Both(BothBell),
     /// See [`SimBell`].
     Sim(SimBell),
+    /// See [`LayeredBell`].
+    Wrapped(Box<LayeredBell<EngineBell>>),
 }
 
 impl EngineBell {
@@ -30,6 +33,7 @@ impl EngineBell {
             EngineBell::Shm(bell) => bell.ring(lane),
             EngineBell::Fabric(bell) => bell.ring(),
             EngineBell::Both(bell) => bell.ring(lane),
+            EngineBell::Wrapped(bell) => bell.inner().inner().ring(lane),
             EngineBell::Sim(_) => {}
         }
     }
@@ -40,6 +44,7 @@ impl EngineBell {
             EngineBell::Alone(bell) => bell.listen(lanes),
             EngineBell::Shm(bell) => bell.listen(lanes),
             EngineBell::Both(bell) => bell.listen(lanes),
+            EngineBell::Wrapped(bell) => bell.inner().inner().listen(lanes),
             // One lane.
             EngineBell::Fabric(_) | EngineBell::Sim(_) => {}
         }
@@ -48,8 +53,12 @@ impl EngineBell {
     /// The next arming listens to another lane's fabric as well, whose bell this is. After [`EngineBell::listen`], of each lane
     /// but 0 that was named there; only the bell of such a lane knows its fabric, and it is to be fetched anew each time.
     pub fn listen_to(&self, lane: &EngineBell) {
-        if let (EngineBell::Both(bell), EngineBell::Both(other)) = (self, lane) {
-            bell.listen_to(other);
+        match (self, lane) {
+            (EngineBell::Both(bell), EngineBell::Both(other)) => bell.listen_to(other),
+            (EngineBell::Wrapped(bell), EngineBell::Wrapped(other)) => {
+                bell.inner().inner().listen_to(other.inner().inner());
+            }
+            _ => {}
         }
     }
 }
@@ -62,6 +71,7 @@ impl Bell for EngineBell {
             EngineBell::Fabric(bell) => bell.arm(),
             EngineBell::Both(bell) => bell.arm(),
             EngineBell::Sim(bell) => bell.arm(),
+            EngineBell::Wrapped(bell) => bell.arm(),
         }
     }
 
@@ -72,6 +82,7 @@ impl Bell for EngineBell {
             EngineBell::Fabric(bell) => bell.sleep(limit),
             EngineBell::Both(bell) => bell.sleep(limit),
             EngineBell::Sim(bell) => bell.sleep(limit),
+            EngineBell::Wrapped(bell) => bell.sleep(limit),
         }
     }
 
@@ -82,6 +93,7 @@ impl Bell for EngineBell {
             EngineBell::Fabric(bell) => bell.disarm(),
             EngineBell::Both(bell) => bell.disarm(),
             EngineBell::Sim(bell) => bell.disarm(),
+            EngineBell::Wrapped(bell) => bell.disarm(),
         }
     }
 }

@@ -14,7 +14,7 @@ impl Transports {
             Transports::Fabric(forced) => forced.fabric.send_now(route, header, payload),
             Transports::Both(both) => both.send_now(route, header, payload),
             // The general way does it.
-            Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => false,
+            Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) | Transports::Wrapped(_) => false,
         }
     }
 
@@ -33,6 +33,7 @@ impl Transports {
             Transports::Fabric(forced) => forced.fabric.send_copy(peer, header, len, fill),
             Transports::Both(both) => both.send_copy(peer, header, len, fill),
             Transports::Sim(port) => port.send_copy(peer, header, len, fill),
+            Transports::Wrapped(wrapped) => wrapped.layers.send_copy(peer, header, len, fill),
         }
     }
 
@@ -45,6 +46,7 @@ impl Transports {
             Transports::Fabric(forced) => forced.fabric.receive(peer, handler),
             Transports::Both(both) => both.receive(peer, handler),
             Transports::Sim(port) => port.receive(peer, handler),
+            Transports::Wrapped(wrapped) => wrapped.layers.receive(peer, handler),
         }
     }
 
@@ -62,6 +64,7 @@ impl Transports {
             Transports::Fabric(forced) => forced.fabric.poll(burst, left, sink),
             Transports::Both(both) => both.poll(burst, left, sink),
             Transports::Sim(port) => port.poll(burst, left, sink),
+            Transports::Wrapped(wrapped) => wrapped.layers.poll(burst, left, sink),
         }
     }
 
@@ -73,7 +76,7 @@ impl Transports {
             Transports::Shm(shm) => shm.is_idle(),
             Transports::Fabric(forced) => forced.is_idle(),
             Transports::Both(both) => both.is_idle(),
-            Transports::Sim(_) => false,
+            Transports::Sim(_) | Transports::Wrapped(_) => false,
         }
     }
 
@@ -86,6 +89,7 @@ impl Transports {
             Transports::Fabric(forced) => forced.progress(),
             Transports::Both(both) => both.progress(),
             Transports::Sim(port) => port.progress(),
+            Transports::Wrapped(wrapped) => wrapped.layers.progress(),
         }
     }
 
@@ -97,6 +101,7 @@ impl Transports {
             Transports::Fabric(forced) => forced.fabric.push_out(),
             Transports::Both(both) => both.push_out(),
             Transports::Sim(port) => port.push_out(),
+            Transports::Wrapped(wrapped) => wrapped.layers.push_out(),
         }
     }
 
@@ -109,6 +114,7 @@ impl Transports {
             Transports::Fabric(forced) => forced.lost(),
             Transports::Both(both) => both.lost(),
             Transports::Sim(port) => port.lost(),
+            Transports::Wrapped(wrapped) => wrapped.layers.lost(),
         }
     }
 }

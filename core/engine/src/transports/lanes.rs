@@ -11,6 +11,8 @@ impl Transports {
         match self {
             Transports::Alone(_) | Transports::Shm(_) | Transports::Both(_) => true,
             Transports::Fabric(forced) => forced.has_lanes(),
+            // What shall pass through layers passes through shared memory of one lane.
+            Transports::Wrapped(wrapped) => wrapped.below().takes_wide(),
             Transports::Sim(_) => false,
         }
     }
@@ -20,6 +22,7 @@ impl Transports {
         match self {
             Transports::Both(_) => true,
             Transports::Fabric(forced) => forced.has_lanes(),
+            Transports::Wrapped(wrapped) => wrapped.below().takes_wide(),
             Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => false,
         }
     }
@@ -29,6 +32,7 @@ impl Transports {
         match self {
             Transports::Fabric(forced) => forced.fabric.keep_company(keep),
             Transports::Both(both) => both.fabric_mut().keep_company(keep),
+            Transports::Wrapped(wrapped) => wrapped.below_mut().keep_company(keep),
             Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => false,
         }
     }
@@ -38,6 +42,7 @@ impl Transports {
         match self {
             Transports::Fabric(forced) => forced.is_known(peer),
             Transports::Both(both) => both.is_known(peer),
+            Transports::Wrapped(wrapped) => wrapped.below().is_known(peer),
             Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => true,
         }
     }
@@ -47,6 +52,7 @@ impl Transports {
         match self {
             Transports::Fabric(forced) => forced.hear_lost(peer),
             Transports::Both(both) => both.hear_lost(peer),
+            Transports::Wrapped(wrapped) => wrapped.below_mut().hear_lost(peer),
             Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => {}
         }
     }
@@ -56,6 +62,7 @@ impl Transports {
         match self {
             Transports::Fabric(forced) => forced.hear_parted(peer, farewell),
             Transports::Both(both) => both.hear_parted(peer, farewell),
+            Transports::Wrapped(wrapped) => wrapped.below_mut().hear_parted(peer, farewell),
             Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => {}
         }
     }
@@ -76,6 +83,7 @@ impl Transports {
             (Transports::Fabric(forced), Some(wide)) => {
                 Ok(Transports::Fabric(Box::new(forced.lane(lane, wide)?)))
             }
+            (Transports::Wrapped(wrapped), wide) => wrapped.lane(lane, wide),
             (Transports::Fabric(_) | Transports::Sim(_), _) => {
                 Err(Error::internal("a fabric with one lane was asked for another"))
             }

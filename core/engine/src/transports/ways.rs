@@ -12,6 +12,7 @@ impl Transports {
         match self {
             Transports::Fabric(forced) => forced.fabric.ways(most),
             Transports::Both(both) => both.fabric().ways(most),
+            Transports::Wrapped(wrapped) => wrapped.below().ways(most),
             Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => Vec::new(),
         }
     }
@@ -22,6 +23,7 @@ impl Transports {
         match self {
             Transports::Both(both) => both.fabric().asks_in_vain() || both.shm().has_inquiries(),
             Transports::Fabric(forced) => forced.asks_in_vain(),
+            Transports::Wrapped(wrapped) => wrapped.below().asks_in_vain(),
             Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => false,
         }
     }
@@ -31,6 +33,7 @@ impl Transports {
         match self {
             Transports::Fabric(forced) => forced.fabric.in_vain(least),
             Transports::Both(both) => both.fabric().in_vain(least),
+            Transports::Wrapped(wrapped) => wrapped.below().in_vain(least),
             Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => Vec::new(),
         }
     }
@@ -40,6 +43,7 @@ impl Transports {
         match self {
             Transports::Fabric(forced) => forced.inquiries(),
             Transports::Both(both) => both.shm_mut().inquiries(),
+            Transports::Wrapped(wrapped) => wrapped.below_mut().inquiries(),
             Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => Vec::new(),
         }
     }
@@ -49,6 +53,7 @@ impl Transports {
         match self {
             Transports::Fabric(forced) => forced.fabric.way(peer),
             Transports::Both(both) => both.fabric().way(peer),
+            Transports::Wrapped(wrapped) => wrapped.below().way(peer),
             Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => None,
         }
     }
@@ -59,6 +64,7 @@ impl Transports {
         match self {
             Transports::Fabric(forced) => forced.fabric.give_up(peer),
             Transports::Both(both) if !both.shm().is_here(peer) => both.fabric_mut().give_up(peer),
+            Transports::Wrapped(wrapped) => wrapped.below_mut().give_up_way(peer),
             Transports::Both(_) | Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => {}
         }
     }

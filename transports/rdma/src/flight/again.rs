@@ -32,7 +32,7 @@ impl Flight {
         let mut left =
             Flight { first, next: first, turn: self.turn, messages: received, ..Flight::default() };
         let (mut bytes, mut segments) = (self.bytes.iter(), self.segments.iter());
-        for (id, request) in all {
+        for (id, mut request) in all {
             let (own_bytes, own_segments) = match request.kept {
                 Kept::Few(_) => (0, 0),
                 Kept::Bytes(length) => (length as usize, 0),
@@ -40,12 +40,17 @@ impl Flight {
             };
             let (own_bytes, own_segments) =
                 (bytes.by_ref().take(own_bytes), segments.by_ref().take(own_segments));
-            if ended(id, &request).is_some() {
+            let over = ended(id, &request).is_some();
+            if over || request.deed == Deed::Nothing {
+                // A word that somebody waits behind was one of the connection that is no more: an empty write tells as well.
                 own_bytes.for_each(drop);
                 own_segments.for_each(drop);
+                request.kept = Kept::Few(0);
             } else {
                 left.bytes.extend(own_bytes);
                 left.segments.extend(own_segments);
+            }
+            if !over {
                 *left.place() = request;
                 left.next += 1;
             }

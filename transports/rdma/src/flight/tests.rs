@@ -231,3 +231,15 @@ fn a_flight_is_the_list_of_what_was_posted() {
         assert!(quick > 0 && chains > 0, "this shows nothing (seed {seed})");
     }
 }
+
+/// A word of the connection's own (of rings, say) is meant for it alone. Somebody may wait for what was posted until then; the next
+/// connection tells of it by an empty write, since there is nowhere that those bytes could be written to.
+#[test]
+fn a_word_that_somebody_waits_behind_is_repeated_as_an_empty_write() {
+    let mut flight = Flight::default();
+    flight.push(Holds::Nothing, true, Deed::Nothing, &Data::Inline(&[&[9; 24]]));
+    assert!(flight.join(Token(6)), "it tells");
+    flight.push(Holds::Slot(2), true, Deed::Message, &Data::Inline(&[&[5; 30]]));
+    assert_eq!(flight.settle(0), Some(Vec::new()));
+    assert_eq!(repeated(&mut flight), [(0, Deed::Nothing, 0, true), (1, Deed::Message, 30, true)]);
+}

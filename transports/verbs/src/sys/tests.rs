@@ -42,7 +42,9 @@ fn facts() -> Vec<Fact> {
             max_mcast_grp, max_mcast_qp_attach, max_total_mcast_qp_attach, max_ah, max_fmr, max_map_per_fmr, max_srq, max_srq_wr,
             max_srq_sge, max_pkeys, local_ca_ack_delay, phys_port_cnt
         }
-        some ibv_device_attr_ex { orig_attr, comp_mask, odp_caps }
+        some ibv_device_attr_ex { orig_attr, comp_mask, odp_caps, max_dm_size }
+        all ibv_alloc_dm_attr { length, log_align_req, comp_mask }
+        all ibv_dm { context, memcpy_to_dm, memcpy_from_dm, comp_mask, handle }
         all ibv_port_attr {
             state, max_mtu, active_mtu, gid_tbl_len, port_cap_flags, max_msg_sz, bad_pkey_cntr, qkey_viol_cntr, pkey_tbl_len, lid,
             sm_lid, lmc, max_vl_num, sm_sl, subnet_timeout, init_type_reply, active_width, active_speed, phys_state, link_layer,
@@ -87,7 +89,7 @@ fn facts() -> Vec<Fact> {
         IBV_WR_RDMA_WRITE IBV_WR_RDMA_WRITE_WITH_IMM IBV_WR_SEND IBV_WR_SEND_WITH_IMM IBV_WR_RDMA_READ IBV_WR_ATOMIC_CMP_AND_SWP
         IBV_WR_ATOMIC_FETCH_AND_ADD
         IBV_SEND_FENCE IBV_SEND_SIGNALED IBV_SEND_SOLICITED IBV_SEND_INLINE
-        IBV_ACCESS_LOCAL_WRITE IBV_ACCESS_REMOTE_WRITE IBV_ACCESS_REMOTE_READ IBV_ACCESS_REMOTE_ATOMIC IBV_ACCESS_ON_DEMAND
+        IBV_ACCESS_LOCAL_WRITE IBV_ACCESS_REMOTE_WRITE IBV_ACCESS_REMOTE_READ IBV_ACCESS_REMOTE_ATOMIC IBV_ACCESS_ZERO_BASED IBV_ACCESS_ON_DEMAND
         IBV_ACCESS_RELAXED_ORDERING
         IBV_QPT_RC IBV_QPT_UD IBV_QPS_RESET IBV_QPS_INIT IBV_QPS_RTR IBV_QPS_RTS IBV_QPS_ERR
         IBV_QP_STATE IBV_QP_ACCESS_FLAGS IBV_QP_PKEY_INDEX IBV_QP_PORT IBV_QP_QKEY IBV_QP_AV IBV_QP_PATH_MTU IBV_QP_TIMEOUT
@@ -108,14 +110,16 @@ fn facts() -> Vec<Fact> {
         "offsetof(struct ibv_odp_caps, per_transport_caps.rc_odp_caps)",
         std::mem::offset_of!(ibv_odp_caps, rc_odp_caps),
     );
-    other(
-        "sizeof(struct verbs_context) - offsetof(struct verbs_context, query_device_ex)",
-        size_of::<verbs_context_end>(),
-    );
-    other(
-        "offsetof(struct verbs_context, context) - offsetof(struct verbs_context, sz)",
-        std::mem::offset_of!(verbs_context_end, context) - std::mem::offset_of!(verbs_context_end, sz),
-    );
+    // From its end, since it grows at its beginning.
+    macro_rules! from_the_end {
+        ($($field:ident)*) => {
+            $(other(
+                concat!("sizeof(struct verbs_context) - offsetof(struct verbs_context, ", stringify!($field), ")"),
+                size_of::<verbs_context_end>() - std::mem::offset_of!(verbs_context_end, $field),
+            );)*
+        };
+    }
+    from_the_end! { reg_dm_mr alloc_dm free_dm query_device_ex sz context }
     other("(unsigned long)__VERBS_ABI_IS_EXTENDED", EXTENDED);
     list
 }

@@ -1,0 +1,226 @@
+//! Two devices: large operations go by both, a dead one hands its work to the other.
+
+mod common;
+
+use common::{Air, Virtual, address_on, fabric_on};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
+use weft_api::Transport;
+use weft_api::kit::Fabric;
+use weft_api::verbs::Access;
+use weft_api::zero_copy::{LocalRun, MemoryRange, Outcome, RemoteRun, Token};
+use weft_sim::Random;
+use weft_types::PeerId;
+
+/// Enough to be shared by two rails.
+const BYTES: usize = 300_000;
+
+fn bytes(byte: u8) -> Vec<AtomicU8> {
+    (0..BYTES).map(|_| AtomicU8::new(byte)).collect()
+}
+
+/// All of `from` at process 0 and of `to` at process 1, registered.
+fn exposed(fabric: &mut Virtual, from: &[AtomicU8], to: &[AtomicU8]) -> ([LocalRun; 1], [RemoteRun; 1]) {
+    let length = BYTES as u64;
+    let [here, there] = [(0, from), (1, to)].map(|(end, bytes)| {
+        let range = MemoryRange { address: bytes.as_ptr() as u64, length };
+        fabric.ends[end].register(range, Access::ALL).unwrap()
+    });
+    let local = LocalRun { address: from.as_ptr() as u64, length, region: here.id };
+    ([local], [RemoteRun { memory: there.remote, length }])
+}
+
+/// Lists of runs that are cut at other places at both ends, some with gaps: by both rails once there are two connections, each byte
+/// where it belongs.
+#[test]
+fn long_lists_go_by_both_rails() {
+    let mut fabric = fabric_on(Air::bad(3), 2, 2);
+    fabric.introduce();
+    let (here, there) = (bytes(0), bytes(0));
+    let ([local], [remote]) = exposed(&mut fabric, &here, &there);
+    let mut random = Random::new(5);
+    let mut shared = 0;
+    for number in 0..60_u64 {
+        let total = 1_000 + random.below(200_000) as usize;
+        // The runs of each end: in any order, with gaps between them.
+        let [mine, theirs] = [(); 2].map(|()| {
+            let count = 2 + random.below(15) as usize;
+            let gap = random.below(2) as usize * 500;
+            let mut runs: Vec<_> = pieces(total, count)
+                .enumerate()
+                .map(|(at, (begin, length))| (begin + at * gap, length))
+                .collect();
+            // Those of one length change places; the last one may have another.
+            let swapped = random.below(count as u64 - 1) as usize;
+            if runs[swapped].1 == runs[0].1 {
+                runs.swap(0, swapped);
+            }
+            runs
+        });
+        let places = |runs: &[(usize, usize)]| -> Vec<usize> {
+            runs.iter().flat_map(|&(begin, length)| begin..begin + length).collect()
+        };
+        let (mine_at, theirs_at) = (places(&mine), places(&theirs));
+        here.iter().chain(&there).for_each(|byte| byte.store(0xee, Ordering::Relaxed));
+        let puts = number % 2 == 0;
+        let (from, to) = if puts { (&here, &there) } else { (&there, &here) };
+        let (from_at, to_at) = if puts { (&mine_at, &theirs_at) } else { (&theirs_at, &mine_at) };
+        let byte = |at: usize| (((at * 31) >> 3) as u8) % 200;
+        from_at.iter().enumerate().for_each(|(at, &place)| from[place].store(byte(at), Ordering::Relaxed));
+        let locals: Vec<_> = mine
+            .iter()
+            .map(|&(begin, length)| LocalRun {
+                address: local.address + begin as u64,
+                length: length as u64,
+                ..local
+            })
+            .collect();
+        let remotes: Vec<_> = theirs
+            .iter()
+            .map(|&(begin, length)| RemoteRun {
+                memory: remote.memory.plus(begin as u64),
+                length: length as u64,
+            })
+            .collect();
+        let before = fabric.ends[0].counts().shared;
+        loop {
+            let end = &mut fabric.ends[0];
+            let taken = match puts {
+                true => end.put(PeerId(1), &locals, &remotes, Some(Token(number))),
+                false => end.get(PeerId(1), &remotes, &locals, Token(number)),
+            };
+            if taken.is_ok() {
+                break;
+            }
+            fabric.round();
+        }
+        for round in 0.. {
+            if let Some(done) = fabric.ends[0].completed() {
+                assert_eq!((done.token, done.outcome), (Token(number), Outcome::Done(0)));
+                break;
+            }
+            fabric.round();
+            assert!(round < 1_000_000, "it does not end");
+        }
+        assert!(fabric.ends[0].completed().is_none(), "told twice");
+        let mut expected = vec![0xee; BYTES];
+        to_at.iter().enumerate().for_each(|(at, &place)| expected[place] = byte(at));
+        let found: Vec<u8> = to.iter().map(|byte| byte.load(Ordering::Relaxed)).collect();
+        assert!(found == expected, "operation {number}, {total} bytes");
+        let by_both = fabric.ends[0].counts().shared - before;
+        assert!(by_both <= u64::from(total >= 64 << 10), "{total} bytes");
+        shared += by_both;
+        for _ in 0..300 {
+            fabric.round();
+        }
+    }
+    assert!(shared > 25, "{shared} lists went by both rails");
+}
+
+/// Large operations go by both rails; a dead one hands its work to the other, whichever it is and whenever it dies, also before
+/// first contact; and it is used again when it is back and the other dies.
+#[test]
+fn a_dead_rail_hands_its_work_to_the_other() {
+    for (seed, dead) in (0..8).zip([0, 1].into_iter().cycle()) {
+        let mut air = Air::deaf(seed);
+        air.pause = 5_000_000;
+        let mut fabric = fabric_on(air, 2, 2);
+        let cut = |fabric: &Virtual, rail: usize| {
+            let (a, b) = (address_on(0, rail), address_on(1, rail));
+            fabric.air.borrow_mut().cut.extend([(a, b), (b, a)]);
+        };
+        if seed >= 6 {
+            cut(&fabric, dead); // It never worked.
+        }
+        fabric.introduce();
+        let (from, to) = (bytes(7), bytes(0));
+        let (local, remote) = exposed(&mut fabric, &from, &to);
+        let put = |fabric: &mut Virtual, number: u64, cut_after: usize| {
+            to.iter().for_each(|byte| byte.store(0, Ordering::Relaxed));
+            while fabric.ends[0].put(PeerId(1), &local, &remote, Some(Token(number))).is_err() {
+                fabric.round();
+            }
+            for round in 0.. {
+                if round == cut_after {
+                    cut(fabric, dead);
+                }
+                if let Some(done) = fabric.ends[0].completed() {
+                    assert_eq!((done.token, done.outcome), (Token(number), Outcome::Done(0)), "seed {seed}");
+                    break;
+                }
+                fabric.round();
+                assert!(round < 1_000_000, "it does not end (seed {seed})");
+            }
+            assert!(to.iter().all(|byte| byte.load(Ordering::Relaxed) == 7), "seed {seed}");
+            // Until both connections are there, or it is clear that they are not.
+            for _ in 0..300 {
+                fabric.round();
+            }
+        };
+        put(&mut fabric, 0, usize::MAX);
+        put(&mut fabric, 1, usize::MAX);
+        assert_eq!(fabric.ends[0].counts().shared, u64::from(seed < 6), "seed {seed}");
+        put(&mut fabric, 2, 5 * seed as usize);
+        put(&mut fabric, 3, usize::MAX);
+        fabric.air.borrow_mut().cut.clear();
+        cut(&fabric, 1 - dead);
+        put(&mut fabric, 4, usize::MAX);
+        // Both are back: large operations find it out.
+        fabric.air.borrow_mut().cut.clear();
+        fabric.air.borrow_mut().now += 6_000_000_000;
+        let shared = fabric.ends[0].counts().shared;
+        put(&mut fabric, 5, usize::MAX);
+        put(&mut fabric, 6, usize::MAX);
+        assert!(fabric.ends[0].counts().shared > shared, "seed {seed}");
+        assert!(fabric.ends.iter_mut().all(|end| end.lost().is_none()), "seed {seed}");
+    }
+}
+
+/// Where each of `count` pieces of so many bytes begins, and its length.
+fn pieces(bytes: usize, count: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..count).map(move |at| {
+        let [begin, end] = [at, at + 1].map(|at| bytes * at / count);
+        (begin, end - begin)
+    })
+}
+
+/// Two devices that stay dead, both connections of which are in use: all is over once, and everybody who waits hears of it.
+#[test]
+fn two_rails_that_stay_dead_are_one_loss() {
+    for seed in 0..4 {
+        let mut fabric = fabric_on(Air::deaf(seed), 2, 2);
+        fabric.ends.iter_mut().for_each(|end| end.set_patience(Duration::from_secs(5)));
+        fabric.introduce();
+        fabric.ends[1].advance(PeerId(0));
+        let (from, to) = (bytes(7), bytes(0));
+        let (local, remote) = exposed(&mut fabric, &from, &to);
+        // The first ones make the second connection.
+        for number in 0..4 {
+            while fabric.ends[0].put(PeerId(1), &local, &remote, Some(Token(number))).is_err() {
+                fabric.round();
+            }
+            while fabric.ends[0].completed().is_none() {
+                fabric.round();
+            }
+        }
+        fabric.ends[0].put(PeerId(1), &local, &remote, Some(Token(9))).unwrap();
+        for rail in 0..2 {
+            let (a, b) = (address_on(0, rail), address_on(1, rail));
+            fabric.air.borrow_mut().cut.extend([(a, b), (b, a)]);
+        }
+        let begun = fabric.air.borrow().now;
+        while fabric.ends[0].lost().is_none() {
+            fabric.ends[0].progress();
+            fabric.idle();
+            assert!(fabric.air.borrow().now - begun < 60_000_000_000, "for ever (seed {seed})");
+        }
+        let done = fabric.ends[0].completed().map(|done| (done.token, done.outcome));
+        assert_eq!(done, Some((Token(9), Outcome::Failed)), "seed {seed}");
+        for _ in 0..100 {
+            fabric.ends[0].progress();
+            fabric.idle();
+        }
+        let more = (fabric.ends[0].lost(), fabric.ends[0].completed().is_some());
+        assert_eq!(more, (None, false), "told twice (seed {seed})");
+    }
+}

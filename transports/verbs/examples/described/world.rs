@@ -1,0 +1,233 @@
+//! The devices, and what moves between them: at once when something is posted, and by a thread that looks at the clock.
+
+use crate::devices::{Kind, address, find, kind};
+use crate::posting::entry;
+use crate::sys::{ibv_cq, ibv_wc};
+use nix::sys::uio::{RemoteIoVec, process_vm_readv, process_vm_writev};
+use nix::unistd::Pid;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::fs::File;
+use std::io::{IoSlice, IoSliceMut, Write};
+use std::net::SocketAddr;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+use weft_api::verbs::{CompletionQueueId, Nanos, ProtectionDomain, QueuePairNumber};
+use weft_softroce::{Device, Fault, Memory};
+
+/// The program's memory. The kernel copies, so what is not there is an error and no crash.
+#[derive(Debug)]
+pub(crate) struct Program;
+
+impl Memory for Program {
+    fn read(&self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
+        let there = [RemoteIoVec { base: address as usize, len: into.len() }];
+        let length = into.len();
+        match process_vm_readv(Pid::this(), &mut [IoSliceMut::new(into)], &there) {
+            Ok(read) if read == length => Ok(()),
+            _ => Err(Fault),
+        }
+    }
+
+    fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
+        let there = [RemoteIoVec { base: address as usize, len: bytes.len() }];
+        match process_vm_writev(Pid::this(), &[IoSlice::new(bytes)], &there) {
+            Ok(written) if written == bytes.len() => Ok(()),
+            _ => Err(Fault),
+        }
+    }
+
+    fn update(&mut self, address: u64, change: impl Fn(u64) -> u64) -> Result<u64, Fault> {
+        let mut old = [0; 8];
+        self.read(address, &mut old)?;
+        let old = u64::from_ne_bytes(old);
+        self.write(address, &change(old).to_ne_bytes()).map(|()| old)
+    }
+}
+
+/// A completion queue as programs see it.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    /// The program's pointer to it.
+    pub(crate) raw: usize,
+    pub(crate) depth: usize,
+    pub(crate) entries: VecDeque<ibv_wc>,
+    pub(crate) armed: bool,
+    /// Where it is announced that an armed queue has got an entry.
+    pub(crate) channel: Option<File>,
+    /// Queue pairs that use it.
+    pub(crate) users: usize,
+}
+
+/// What a queue pair needs beside what the emulator's core has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PairFacts {
+    pub(crate) qkey: u32,
+    pub(crate) domain: u32,
+    pub(crate) context: u32,
+    pub(crate) queues: [u32; 2],
+    pub(crate) shared: Option<u32>,
+}
+
+/// What there is of a device's objects, and what was asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    /// Contexts, domains, channels, queues, shared queues, queue pairs, ways of datagrams, regions, pieces of own memory.
+    pub(crate) alive: [u64; 9],
+    /// Registrations that were refused because there were too many.
+    pub(crate) refused: u64,
+    /// Registrations for on-demand paging, those for relaxed ordering, those for neither.
+    pub(crate) on_demand: u64,
+    pub(crate) relaxed: u64,
+    pub(crate) plain: u64,
+    /// Requests whose data lay in the device's own memory.
+    pub(crate) from_own_memory: u64,
+    /// Bytes of own memory that are given out.
+    pub(crate) own_memory: u64,
+}
+
+/// A device.
+#[derive(Debug)]
+pub(crate) struct Unit {
+    pub(crate) kind: &'static Kind,
+    pub(crate) core: Device<Program>,
+    pub(crate) queues: HashMap<u32, Queue>,
+    pub(crate) pairs: HashMap<u32, PairFacts>,
+    /// Regions, queue pairs and ways of a context or domain.
+    pub(crate) regions_of: HashMap<u32, u32>,
+    pub(crate) pairs_of: HashMap<u32, u32>,
+    pub(crate) users_of_domain: HashMap<u32, u32>,
+    pub(crate) users_of_receives: HashMap<u32, u32>,
+    /// Where regions begin that count from 0, by key.
+    pub(crate) bases: HashMap<u32, u64>,
+    pub(crate) counts: Counts,
+}
+
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) units: BTreeMap<usize, Unit>,
+    pub(crate) contexts: u32,
+    started: Instant,
+}
+
+/// Ends the process: a program has done what the library forbids.
+pub(crate) fn misuse(what: &str) -> ! {
+    eprintln!("described device: {what}");
+    std::process::abort()
+}
+
+/// Everything. The first call starts the thread.
+pub(crate) fn world() -> MutexGuard<'static, World> {
+    static WORLD: OnceLock<Mutex<World>> = OnceLock::new();
+    let world = WORLD.get_or_init(|| {
+        std::thread::spawn(|| {
+            loop {
+                std::thread::sleep(Duration::from_millis(1));
+                world().pump();
+            }
+        });
+        Mutex::new(World { units: BTreeMap::new(), contexts: 0, started: Instant::now() })
+    });
+    world.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl World {
+    pub(crate) fn unit(&mut self, at: usize) -> &mut Unit {
+        self.units.entry(at).or_insert_with(|| Unit {
+            kind: kind(at),
+            core: Device::new(address(at), Program),
+            queues: HashMap::new(),
+            pairs: HashMap::new(),
+            regions_of: HashMap::new(),
+            pairs_of: HashMap::new(),
+            users_of_domain: HashMap::new(),
+            users_of_receives: HashMap::new(),
+            bases: HashMap::new(),
+            counts: Counts::default(),
+        })
+    }
+
+    /// Faster than other clocks: nothing takes time on the way, so only what waits for somebody who is gone takes long.
+    fn now(&self) -> Nanos {
+        self.started.elapsed().as_nanos() as Nanos * 16
+    }
+
+    /// Moves everything that can move, and tells of what completed.
+    pub(crate) fn pump(&mut self) {
+        let now = self.now();
+        let mut packets: Vec<(SocketAddr, SocketAddr, Vec<u8>)> = Vec::new();
+        loop {
+            for unit in self.units.values_mut() {
+                if unit.core.deadline().is_some_and(|at| at <= now) {
+                    unit.core.tick(now);
+                }
+                let mut packet = Vec::new();
+                while let Some(to) = unit.core.transmit(now, &mut packet) {
+                    packets.push((unit.core.local(), to, std::mem::take(&mut packet)));
+                }
+            }
+            if packets.is_empty() {
+                break;
+            }
+            for (from, to, packet) in packets.drain(..) {
+                if let Some(unit) = find(to).and_then(|at| self.units.get_mut(&at)) {
+                    unit.core.receive(now, from, 0, &packet);
+                }
+            }
+        }
+        for unit in self.units.values_mut() {
+            unit.tell();
+        }
+    }
+}
+
+impl Unit {
+    /// Fills the program's queues, and announces those that asked for it.
+    pub(crate) fn tell(&mut self) {
+        for (&number, queue) in &mut self.queues {
+            while let Some(done) = self.core.poll(CompletionQueueId(number)) {
+                if queue.entries.len() == queue.depth {
+                    misuse("a completion queue runs over");
+                }
+                queue.entries.push_back(entry(&done));
+                if std::mem::take(&mut queue.armed)
+                    && let Some(channel) = &mut queue.channel
+                {
+                    // A pipe that nobody reads is full at some time; its reader is then awake.
+                    let _ = channel.write(&queue.raw.to_ne_bytes());
+                }
+            }
+        }
+    }
+
+    /// A queue pair stops; its completions stay or go as its kind has it.
+    pub(crate) fn stop(&mut self, number: u32) {
+        // Nothing to stop in one that was never opened.
+        let _ = self.core.fail(QueuePairNumber(number));
+        self.tell();
+    }
+
+    pub(crate) fn forget(&mut self, number: u32) {
+        if self.kind.takes_along {
+            for queue in self.queues.values_mut() {
+                queue.entries.retain(|entry| entry.qp_num != number);
+            }
+        }
+    }
+
+    pub(crate) fn domain(number: u32) -> ProtectionDomain {
+        ProtectionDomain(number)
+    }
+
+    pub(crate) fn count(&mut self, of: usize, more: bool) {
+        let alive = &mut self.counts.alive[of];
+        *alive = match more {
+            true => *alive + 1,
+            false => alive.checked_sub(1).unwrap_or_else(|| misuse("an object is given back twice")),
+        };
+    }
+}
+
+/// A pointer as a number, for tables that other threads look at.
+pub(crate) fn number_of(queue: *mut ibv_cq) -> usize {
+    queue as usize
+}

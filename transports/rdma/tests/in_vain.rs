@@ -6,6 +6,7 @@ mod common;
 use common::{Air, Virtual, address, fabric_over};
 use std::time::Duration;
 use weft_api::Transport;
+use weft_sim::{seeds, worlds};
 use weft_types::{ContextId, PeerId, Rank, Tag};
 use weft_wire::{Header, Kind};
 
@@ -39,7 +40,7 @@ fn in_vain(fabric: &Virtual) -> [bool; 2] {
 
 #[test]
 fn both_ends_of_a_way_that_carries_nothing_say_so_until_it_carries() {
-    for seed in 0..40 {
+    worlds(seeds(40), |seed| {
         for (met, directions) in [(false, 1), (false, 2), (false, 3), (true, 1), (true, 2), (true, 3)] {
             let context = format!("seed {seed}, met before: {met}, cut: {directions:02b}");
             let mut air = if seed == 0 { Air::quiet() } else { Air::bad(seed) };
@@ -82,7 +83,7 @@ fn both_ends_of_a_way_that_carries_nothing_say_so_until_it_carries() {
                 }
             }
         }
-    }
+    });
 }
 
 #[test]

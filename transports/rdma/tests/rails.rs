@@ -65,7 +65,7 @@ fn long_lists_go_by_both_rails() {
         let puts = number % 2 == 0;
         let (from, to) = if puts { (&here, &there) } else { (&there, &here) };
         let (from_at, to_at) = if puts { (&mine_at, &theirs_at) } else { (&theirs_at, &mine_at) };
-        let byte = |at: usize| ((at * 31 >> 3) as u8) % 200;
+        let byte = |at: usize| (((at * 31) >> 3) as u8) % 200;
         from_at.iter().enumerate().for_each(|(at, &place)| from[place].store(byte(at), Ordering::Relaxed));
         let locals: Vec<_> = mine
             .iter()

@@ -17,10 +17,12 @@ pub mod layers;
 mod net;
 mod port;
 mod random;
+mod worlds;
 
 pub use device::DeviceConfig;
 pub use port::{SimBell, SimPort};
 pub use random::Random;
+pub use worlds::{seeds, worlds};
 
 use net::Net;
 use std::sync::{Arc, Mutex, MutexGuard};

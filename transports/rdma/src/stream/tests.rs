@@ -161,12 +161,10 @@ impl World {
 
 #[test]
 fn every_message_arrives_once_and_in_order_over_a_bad_network() {
-    let seeds = std::env::var("WEFT_SEEDS").map_or(60, |seeds| seeds.parse().expect("a number"));
-    for seed in 0..seeds {
+    weft_sim::worlds(weft_sim::seeds(60), |seed| {
         let loss = [0.0, 0.01, 0.1, 0.4][seed as usize % 4];
-        let result = std::panic::catch_unwind(|| World::new(seed, loss).run(300, seed));
-        assert!(result.is_ok(), "seed {seed}");
-    }
+        World::new(seed, loss).run(300, seed);
+    });
 }
 
 /// Without loss nothing leaves twice, and acknowledgements are few.

@@ -65,6 +65,8 @@ pub struct Network {
     flying: BTreeMap<(Nanos, u64), (usize, usize, Vec<u8>)>,
     serial: u64,
     pub packets: u64,
+    /// Of these, negative acknowledgements that say that nothing is posted.
+    pub not_ready: u64,
     /// A way into each device that carries one datagram in so many nanoseconds and has room for so many that wait; what finds none is
     /// lost.
     pub narrow: Option<(Nanos, u64)>,
@@ -89,6 +91,7 @@ impl Network {
             flying: BTreeMap::new(),
             serial: 0,
             packets: 0,
+            not_ready: 0,
             narrow: None,
             free_at: vec![0; devices],
             record: None,
@@ -102,6 +105,8 @@ impl Network {
         for from in 0..self.devices.len() {
             while let Some(to) = self.devices[from].transmit(self.now, &mut datagram) {
                 self.packets += 1;
+                // An acknowledgement's syndrome follows the base header (IBTA, volume 1, section 9.7.5.1.2).
+                self.not_ready += u64::from(datagram[0] == 0x11 && datagram[12] >> 5 == 0b001);
                 if let Some(record) = &mut self.record {
                     record.write(self.now, address(from), to, &datagram).expect("a vector takes everything");
                 }
@@ -232,13 +237,4 @@ pub fn connect(network: &mut Network, devices: [usize; 2], plan: &Plan) -> [End;
     }
     ends.sort_by_key(|end| end.device);
     ends
-}
-
-/// `WEFT_SEED` alone, or `WEFT_SEEDS` (default `default`) of them.
-pub fn seeds(default: u64) -> std::ops::Range<u64> {
-    let number = |name| std::env::var(name).ok().and_then(|text: String| text.parse::<u64>().ok());
-    match number("WEFT_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("WEFT_SEEDS").unwrap_or(default),
-    }
 }

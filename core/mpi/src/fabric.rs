@@ -2,7 +2,9 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use weft_boot::{Job, Launcher, LauncherKind, SharedLauncher, machine};
-use weft_engine::{Directory, Fabric, NodeLocal, OfiCard, OfiDirectory, OfiWanted, PeerCard, Transports};
+use weft_engine::{
+    Directory, Fabric, NodeLocal, OfiCard, OfiCarrier, OfiDirectory, OfiWanted, PeerCard, Transports,
+};
 use weft_place::transport::{self, Facts, Rdma, Way, Wish};
 use weft_types::params::{self, Choice, Parameters};
 use weft_types::{Error, ErrorClass, PeerId, Result};
@@ -190,6 +192,11 @@ fn fabric(
             params::Provider::Auto => None,
             params::Provider::Named(name) => Some(name.clone()),
         },
+        carrier: match parameters.ofi_tags {
+            params::Choice::Auto => None,
+            params::Choice::On => Some(OfiCarrier::Tags),
+            params::Choice::Off => Some(OfiCarrier::Messages),
+        },
     };
     let (fabric, card) = match between.way {
         Way::Ofi => {
@@ -245,6 +252,7 @@ pub(crate) struct Opener {
     rings: Choice,
     /// Libfabric's, which the first end has chosen.
     provider: Option<String>,
+    carrier: Option<OfiCarrier>,
 }
 
 impl Opener {
@@ -273,6 +281,7 @@ impl Opener {
             between_nodes: !self.on_one_node,
             address: Some(self.address),
             provider: self.provider.clone(),
+            carrier: self.carrier,
             processes: None,
             job: None,
             offload: Some(false),

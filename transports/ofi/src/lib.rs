@@ -23,6 +23,7 @@ mod device;
 mod environment;
 mod groups;
 mod knock;
+mod layered;
 mod library;
 mod omni_path;
 mod one_sided;

@@ -1,6 +1,8 @@
 //! What a provider offers, as plain data: all that the choice between providers looks at.
 #![forbid(unsafe_code)]
 
+use crate::layered::UNTOLD;
+use crate::select::Wanted;
 use crate::sys;
 use std::fmt;
 use std::net::IpAddr;
@@ -52,6 +54,34 @@ pub struct Offer {
     pub nic: Option<Nic>,
 }
 
+/// By which of the library's ways packets go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carrier {
+    /// Messages without tags (`FI_MSG`).
+    Messages,
+    /// Messages that all have one tag (`FI_TAGGED`).
+    Tags,
+}
+
+impl Carrier {
+    /// What a provider must offer for it.
+    pub fn capability(self) -> u64 {
+        match self {
+            Carrier::Messages => sys::FI_MSG,
+            Carrier::Tags => sys::FI_TAGGED,
+        }
+    }
+}
+
+impl fmt::Display for Carrier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Carrier::Messages => write!(f, "messages without tags (FI_MSG)"),
+            Carrier::Tags => write!(f, "messages with tags (FI_TAGGED)"),
+        }
+    }
+}
+
 /// A network device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Nic {
@@ -67,6 +97,12 @@ impl Offer {
     /// Whether all of these capabilities are offered.
     pub fn can(&self, caps: u64) -> bool {
         self.caps & caps == caps
+    }
+
+    /// How packets go: as was asked for; else without tags, unless the provider has only messages with them.
+    pub fn carrier(&self, wanted: &Wanted) -> Carrier {
+        let own = if self.can(sys::FI_MSG) { Carrier::Messages } else { Carrier::Tags };
+        wanted.carrier.unwrap_or(own)
     }
 
     /// Whether it drives a device itself: one is on the bus, or the addresses are of a kind that only devices have.
@@ -85,10 +121,21 @@ impl Offer {
     }
 
     /// Bytes of the longest message that still leaves in one step. Devices and the layers over message endpoints
-    /// or datagrams (rxm, rxd) copy up to 16 KiB eagerly and take longer ones in steps of their own; sockets take all there is.
+    /// or datagrams (rxm, rxd) copy up to 16 KiB eagerly (rxm as much as it was told) and take longer ones in steps of their own; sockets take all there is.
     pub fn eager_bytes(&self) -> usize {
-        let layered = matches!(self.protocol, sys::FI_PROTO_RXM | sys::FI_PROTO_RXM_TCP | sys::FI_PROTO_RXD);
-        if self.drives_a_device() || layered || self.ip.is_none() { 16 << 10 } else { usize::MAX }
+        let over_endpoints = matches!(self.protocol, sys::FI_PROTO_RXM | sys::FI_PROTO_RXM_TCP);
+        if over_endpoints && self.pays_calls() {
+            // It copies as much eagerly as it injects, which it can be told (`layered.rs`).
+            self.inject_size.max(UNTOLD)
+        } else if self.drives_a_device()
+            || over_endpoints
+            || self.protocol == sys::FI_PROTO_RXD
+            || self.ip.is_none()
+        {
+            UNTOLD
+        } else {
+            usize::MAX
+        }
     }
 
     /// Whether every message costs a system call, or two: the kernel's sockets carry them.

@@ -30,9 +30,15 @@ fn run(mode: &str, harm: impl FnOnce()) -> Outcome {
 
 /// As [`run`]; `patience`: of `WEFT_UNREACHABLE_AFTER`.
 fn run_with(patience: &str, mode: &str, harm: impl FnOnce()) -> Outcome {
+    run_job(&[("WEFT_UNREACHABLE_AFTER", patience)], mode, harm)
+}
+
+fn run_job(variables: &[(&str, &str)], mode: &str, harm: impl FnOnce()) -> Outcome {
     let tools = Toolchain::under_test();
     let program = build(tools, &root().join("faults/cut.c"), &[]);
-    Job::new(tools, RANKS, &program).env("WEFT_UNREACHABLE_AFTER", patience).args(&[mode]).run_with(|mark| {
+    let job = Job::new(tools, RANKS, &program);
+    let job = variables.iter().fold(job, |job, (name, value)| job.env(name, value));
+    job.args(&[mode]).run_with(|mark| {
         let printed = scratch().join("runs").join(mark).join("stdout");
         let begun = Instant::now();
         let flows = || {
@@ -62,7 +68,11 @@ fn cut(mode: &str, second: &str) -> Outcome {
 #[test]
 fn calls_that_concern_a_host_that_is_cut_off_return_errors() {
     let Some((_turn, [_, second])) = hosts() else { return };
-    let outcome = cut("return", &second);
+    demand_errors(&cut("return", &second));
+}
+
+/// Of a job whose hosts were cut off from each other: everybody was told, and ranks of one host go on.
+fn demand_errors(outcome: &Outcome) {
     outcome.demand(outcome.ended != Ended::TimedOut, "nobody may wait for ever");
     for rank in 0..RANKS {
         let told = format!("rank {rank} was told: process gone");
@@ -71,6 +81,28 @@ fn calls_that_concern_a_host_that_is_cut_off_return_errors() {
     let answers = outcome.stdout.matches("its mate answers").count();
     outcome.demand(answers == RANKS as usize, "ranks of one host go on with each other");
     outcome.demand(outcome.left_processes.is_empty(), "no process may be left");
+}
+
+const OVER_LIBFABRIC: [(&str, &str); 2] = [("WEFT_TRANSPORT", "ofi"), ("WEFT_VERBOSE", "1")];
+
+#[test]
+fn calls_that_concern_a_host_that_is_cut_off_return_errors_over_libfabric() {
+    let Some((_turn, [_, second])) = hosts() else { return };
+    let outcome = run_job(&OVER_LIBFABRIC, "return", || link(&second, "down"));
+    link(&second, "up");
+    outcome.demand(outcome.stderr.contains("libfabric: tcp"), "messages go by libfabric");
+    demand_errors(&outcome);
+}
+
+#[test]
+fn calls_that_concern_a_host_that_answers_nothing_return_errors_over_libfabric() {
+    let Some((_turn, [_, second])) = hosts() else { return };
+    put_own_addresses_later(&second);
+    // The host is still found on its network, and its kernel says nothing: neither that it has got anything nor that nobody is there.
+    let outcome = run_job(&OVER_LIBFABRIC, "return", || drop_packets(&second, "tcp", "add"));
+    drop_packets(&second, "tcp", "del");
+    outcome.demand(outcome.stderr.contains("libfabric: tcp"), "messages go by libfabric");
+    demand_errors(&outcome);
 }
 
 #[test]
@@ -102,7 +134,12 @@ fn a_host_whose_agent_dies_is_named_and_the_job_ends() {
 
 /// Changes the rules of a host so that no datagram that comes to it arrives, as behind a packet filter, or back.
 fn drop_datagrams(host: &str, verb: &str) {
-    let rule = ["-n", host, "rule", verb, "pref", "10", "iif", "eth0", "ipproto", "udp", "blackhole"];
+    drop_packets(host, "udp", verb);
+}
+
+/// As [`drop_datagrams`], of a protocol.
+fn drop_packets(host: &str, protocol: &str, verb: &str) {
+    let rule = ["-n", host, "rule", verb, "pref", "10", "iif", "eth0", "ipproto", protocol, "blackhole"];
     let status = Command::new("ip").args(rule).status();
     assert!(status.is_ok_and(|status| status.success()), "the rules of {host} cannot be changed");
 }

@@ -11,7 +11,6 @@ pub(crate) use group::{GroupEndpoint, Operands};
 pub(crate) use object::Object;
 
 use crate::abilities::Abilities;
-use crate::layered;
 use crate::library::{InfoList, Library, library};
 use crate::offer::{Carrier, Offer};
 use crate::omni_path;
@@ -103,7 +102,6 @@ impl Device {
         if let Some(processes) = wanted.processes {
             universe::tell(processes);
         }
-        layered::tell();
         let library = library()?;
         let (offer, why) = choose(library, wanted)?;
         let carrier = offer.carrier(wanted);

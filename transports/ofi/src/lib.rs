@@ -23,7 +23,6 @@ mod device;
 mod environment;
 mod groups;
 mod knock;
-mod layered;
 mod library;
 mod omni_path;
 mod one_sided;

@@ -1,7 +1,6 @@
 //! What a provider offers, as plain data: all that the choice between providers looks at.
 #![forbid(unsafe_code)]
 
-use crate::layered::UNTOLD;
 use crate::select::Wanted;
 use crate::sys;
 use std::fmt;
@@ -121,21 +120,10 @@ impl Offer {
     }
 
     /// Bytes of the longest message that still leaves in one step. Devices and the layers over message endpoints
-    /// or datagrams (rxm, rxd) copy up to 16 KiB eagerly (rxm as much as it was told) and take longer ones in steps of their own; sockets take all there is.
+    /// or datagrams (rxm, rxd) copy up to 16 KiB eagerly and take longer ones in steps of their own; sockets take all there is.
     pub fn eager_bytes(&self) -> usize {
-        let over_endpoints = matches!(self.protocol, sys::FI_PROTO_RXM | sys::FI_PROTO_RXM_TCP);
-        if over_endpoints && self.pays_calls() {
-            // It copies as much eagerly as it injects, which it can be told (`layered.rs`).
-            self.inject_size.max(UNTOLD)
-        } else if self.drives_a_device()
-            || over_endpoints
-            || self.protocol == sys::FI_PROTO_RXD
-            || self.ip.is_none()
-        {
-            UNTOLD
-        } else {
-            usize::MAX
-        }
+        let layered = matches!(self.protocol, sys::FI_PROTO_RXM | sys::FI_PROTO_RXM_TCP | sys::FI_PROTO_RXD);
+        if self.drives_a_device() || layered || self.ip.is_none() { 16 << 10 } else { usize::MAX }
     }
 
     /// Whether every message costs a system call, or two: the kernel's sockets carry them.

@@ -33,7 +33,7 @@ use weft_wire::Header;
 
 /// Longest message in bytes, where the provider takes such long ones: what the engine sends in one packet, and what it says of
 /// a message of two. Without that such a message leaves in three, of which the last has a few dozen bytes.
-pub(crate) const LONGEST: usize = (32 << 10) + ANNOUNCED + HEAD;
+const LONGEST: usize = (32 << 10) + ANNOUNCED + HEAD;
 const ANNOUNCED: usize = 128;
 /// Largest payload that is copied at once, where the provider itself copies less.
 const LEAST_INLINE: usize = 192;

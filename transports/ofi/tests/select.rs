@@ -303,9 +303,6 @@ fn packets_are_no_longer_than_what_leaves_in_one_step() {
         assert_eq!(layered.eager_bytes(), 16 << 10, "{layered}");
     }
     assert_eq!(tcp(HERE).eager_bytes(), usize::MAX, "a socket takes all there is");
-    let told = |offer: Offer| Offer { inject_size: 36 << 10, ..offer };
-    assert_eq!(told(tcp_rxm(HERE)).eager_bytes(), 36 << 10, "the layer copies as much as it was told");
-    assert_eq!(told(verbs()).eager_bytes(), 16 << 10, "but not over an adapter");
 }
 
 #[test]

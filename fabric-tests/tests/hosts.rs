@@ -35,25 +35,29 @@ fn run(mode: &str, harm: impl FnOnce()) -> Outcome {
 
 /// As [`run`]; `patience`: of `WEFT_UNREACHABLE_AFTER`.
 fn run_with(patience: &str, mode: &str, harm: impl FnOnce()) -> Outcome {
+    run_job(&[("WEFT_UNREACHABLE_AFTER", patience)], mode, harm)
+}
+
+fn run_job(variables: &[(&str, &str)], mode: &str, harm: impl FnOnce()) -> Outcome {
     let tools = Toolchain::under_test();
     let program = cut_program();
     // A guest moves a megabyte in 0.2 s.
     let rounds = if guest_door().is_some() { "8" } else { "200" };
-    Job::new(tools, RANKS, &program).env("WEFT_UNREACHABLE_AFTER", patience).args(&[mode, rounds]).run_with(
-        |mark| {
-            let printed = scratch().join("runs").join(mark).join("stdout");
-            let begun = Instant::now();
-            let flows = || {
-                let text = fs::read_to_string(&printed).unwrap_or_default();
-                text.lines().filter(|line| line.starts_with("traffic")).count() == RANKS as usize
-            };
-            // Should they never flow, the run's own time limit ends it.
-            while !flows() && begun.elapsed() < Duration::from_secs(60) {
-                thread::sleep(Duration::from_millis(10));
-            }
-            harm();
-        },
-    )
+    let job = Job::new(tools, RANKS, &program);
+    let job = variables.iter().fold(job, |job, (name, value)| job.env(name, value));
+    job.args(&[mode, rounds]).run_with(|mark| {
+        let printed = scratch().join("runs").join(mark).join("stdout");
+        let begun = Instant::now();
+        let flows = || {
+            let text = fs::read_to_string(&printed).unwrap_or_default();
+            text.lines().filter(|line| line.starts_with("traffic")).count() == RANKS as usize
+        };
+        // Should they never flow, the run's own time limit ends it.
+        while !flows() && begun.elapsed() < Duration::from_secs(60) {
+            thread::sleep(Duration::from_millis(10));
+        }
+        harm();
+    })
 }
 
 /// Where the hosts are guests: what runs a program on another one.
@@ -99,7 +103,11 @@ fn calls_that_concern_a_host_that_is_cut_off_return_errors() {
     // Also where it cannot be run: guests, who see this machine's files, find it compiled.
     cut_program();
     let Some((_turn, [_, second])) = hosts() else { return };
-    let outcome = cut("return", &second);
+    demand_errors(&cut("return", &second));
+}
+
+/// Of a job whose hosts were cut off from each other: everybody was told, and ranks of one host go on.
+fn demand_errors(outcome: &Outcome) {
     outcome.demand(outcome.ended != Ended::TimedOut, "nobody may wait for ever");
     for rank in 0..RANKS {
         let told = format!("rank {rank} was told: process gone");
@@ -108,6 +116,28 @@ fn calls_that_concern_a_host_that_is_cut_off_return_errors() {
     let answers = outcome.stdout.matches("its mate answers").count();
     outcome.demand(answers == RANKS as usize, "ranks of one host go on with each other");
     outcome.demand(outcome.left_processes.is_empty(), "no process may be left");
+}
+
+const OVER_LIBFABRIC: [(&str, &str); 2] = [("WEFT_TRANSPORT", "ofi"), ("WEFT_VERBOSE", "1")];
+
+#[test]
+fn calls_that_concern_a_host_that_is_cut_off_return_errors_over_libfabric() {
+    let Some((_turn, [_, second])) = hosts() else { return };
+    let outcome = run_job(&OVER_LIBFABRIC, "return", || link(&second, "down"));
+    link(&second, "up");
+    outcome.demand(outcome.stderr.contains("libfabric: tcp"), "messages go by libfabric");
+    demand_errors(&outcome);
+}
+
+#[test]
+fn calls_that_concern_a_host_that_answers_nothing_return_errors_over_libfabric() {
+    let Some((_turn, [_, second])) = hosts() else { return };
+    put_own_addresses_later(&second);
+    // The host is still found on its network, and its kernel says nothing: neither that it has got anything nor that nobody is there.
+    let outcome = run_job(&OVER_LIBFABRIC, "return", || drop_packets(&second, "tcp", "add"));
+    drop_packets(&second, "tcp", "del");
+    outcome.demand(outcome.stderr.contains("libfabric: tcp"), "messages go by libfabric");
+    demand_errors(&outcome);
 }
 
 #[test]
@@ -139,8 +169,13 @@ fn a_host_whose_agent_dies_is_named_and_the_job_ends() {
 
 /// Changes the rules of a host so that no datagram that comes to it arrives, as behind a packet filter, or back.
 fn drop_datagrams(host: &str, verb: &str) {
+    drop_packets(host, "udp", verb);
+}
+
+/// As [`drop_datagrams`], of a protocol.
+fn drop_packets(host: &str, protocol: &str, verb: &str) {
     for family in ["-4", "-6"] {
-        let rule = [family, "rule", verb, "pref", "10", "iif", "eth0", "ipproto", "udp", "blackhole"];
+        let rule = [family, "rule", verb, "pref", "10", "iif", "eth0", "ipproto", protocol, "blackhole"];
         let status = ip(host).args(rule).status();
         // A host may be without IPv6.
         assert!(

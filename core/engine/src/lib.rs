@@ -67,7 +67,7 @@ pub use weft_api::verbs::{MOST_ADDRESSES, Packets, PortAddress, Scope};
 /// Where memory is, and what is done to it: the vocabulary of windows.
 pub use weft_api::zero_copy::{Atomic, MemoryRange, Region, RegionId, RemoteMemory};
 /// What opening a libfabric endpoint takes.
-pub use weft_ofi::{OfiCard, OfiDirectory, select::Wanted as OfiWanted};
+pub use weft_ofi::{OfiCard, OfiDirectory, offer::Carrier as OfiCarrier, select::Wanted as OfiWanted};
 pub use weft_proto::Gaps;
 /// How announced messages travel between nodes.
 pub use weft_proto::Rendezvous;

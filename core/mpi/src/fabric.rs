@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use weft_boot::{Job, Launcher, LauncherKind, SharedLauncher, machine};
 use weft_engine::{
-    Directory, Fabric, Layers, NodeLocal, OfiCard, OfiDirectory, OfiWanted, PeerCard, Transports,
+    Directory, Fabric, Layers, NodeLocal, OfiCard, OfiCarrier, OfiDirectory, OfiWanted, PeerCard, Transports,
 };
 use weft_place::transport::{self, Facts, Rdma, Way, Wish};
 use weft_types::params::{self, Chance, Choice, FaultPlan, Parameters};
@@ -229,6 +229,11 @@ fn fabric(
             params::Provider::Auto => None,
             params::Provider::Named(name) => Some(name.clone()),
         },
+        carrier: match parameters.ofi_tags {
+            params::Choice::Auto => None,
+            params::Choice::On => Some(OfiCarrier::Tags),
+            params::Choice::Off => Some(OfiCarrier::Messages),
+        },
     };
     let (fabric, card) = match between.way {
         Way::Ofi => {
@@ -286,6 +291,7 @@ pub(crate) struct Opener {
     faults: Option<FaultPlan>,
     /// Libfabric's, which the first end has chosen.
     provider: Option<String>,
+    carrier: Option<OfiCarrier>,
 }
 
 impl Opener {
@@ -314,6 +320,7 @@ impl Opener {
             between_nodes: !self.on_one_node,
             address: Some(self.address),
             provider: self.provider.clone(),
+            carrier: self.carrier,
             processes: None,
             job: None,
             offload: Some(false),

@@ -172,6 +172,8 @@ parameters! {
         "Which fabric carries messages: shm (one node), softroce (the RDMA emulator over UDP, any number of nodes), verbs (RDMA devices: InfiniBand, RoCE), ofi (what libfabric drives: Omni-Path, Slingshot, EFA, InfiniBand, TCP), auto (shm where it can).";
     ofi_provider: Provider = "auto", "WEFT_OFI_PROVIDER",
         "Which provider of libfabric carries messages (WEFT_TRANSPORT=ofi), by the name that fi_info shows (tcp;ofi_rxm); the same on all ranks. auto: the best of those that can do what is needed; weft-info and WEFT_VERBOSE=1 say which and why.";
+    ofi_tags: Choice = "auto", "WEFT_OFI_TAGS",
+        "Whether messages of libfabric carry a tag (FI_TAGGED) or none (FI_MSG); the same on all ranks. auto: none, unless the provider has only messages with tags.";
     rdma: Rdma = "auto", "WEFT_RDMA",
         "Whether messages between nodes must be carried by RDMA devices. require: they must, or the job ends and says why they cannot. prefer: what WEFT_TRANSPORT names may be replaced by sockets, which is said once. auto: what WEFT_TRANSPORT names is an error where it cannot be had; without it, a device that is not used is told.";
     rails: u32 = "1", "WEFT_RAILS",

@@ -96,6 +96,15 @@ impl Ofi {
                 ),
             ));
         }
+        if card.with_tags != self.card.with_tags {
+            return Err(Error::new(
+                ErrorClass::OTHER,
+                format!(
+                    "only one of process {} and this one sends messages with tags: set WEFT_OFI_TAGS alike everywhere",
+                    id.0
+                ),
+            ));
+        }
         let is_text = self.slots.device_ref().offer().addr_format == FI_ADDR_STR;
         let fits = if is_text {
             card.address.last() == Some(&0)

@@ -12,7 +12,7 @@ pub(crate) use object::Object;
 
 use crate::abilities::Abilities;
 use crate::library::{InfoList, Library, library};
-use crate::offer::Offer;
+use crate::offer::{Carrier, Offer};
 use crate::omni_path;
 use crate::select::{Collectives, Wanted};
 use crate::survey::{Found, choose, describe, find_again, offers_capability};
@@ -23,6 +23,10 @@ use std::ffi::{c_int, c_void};
 use std::os::fd::OwnedFd;
 use std::ptr::{null, null_mut};
 use weft_types::{Error, ErrorClass, Result};
+
+/// The tag of packets, where they have one: matching is the engine's, and all that arrives is taken in turn. A low bit is in every
+/// provider's format of tags.
+const PACKET: u64 = 1;
 
 /// Why an operation was not begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +73,8 @@ pub(crate) struct Device {
     collectives: Collectives,
     library: &'static Library,
     offer: Offer,
+    /// By which of the library's ways packets go.
+    carrier: Carrier,
     /// Readable when something completes.
     wait: Option<OwnedFd>,
     next_key: u64,
@@ -98,13 +104,19 @@ impl Device {
         }
         let library = library()?;
         let (offer, why) = choose(library, wanted)?;
-        Ok((Device::open_offer(library, offer, wanted.offload)?, why))
+        let carrier = offer.carrier(wanted);
+        Ok((Device::open_offer(library, offer, carrier, wanted.offload)?, why))
     }
 
-    fn open_offer(library: &'static Library, offer: Offer, offload: Option<bool>) -> Result<Device> {
+    fn open_offer(
+        library: &'static Library,
+        offer: Offer,
+        carrier: Carrier,
+        offload: Option<bool>,
+    ) -> Result<Device> {
         let wants_collectives = offload.unwrap_or(false);
         let Found { list, info, tells_delivery, collective } =
-            find_again(library, &offer, wants_collectives)?;
+            find_again(library, &offer, carrier, wants_collectives)?;
         let failed = |what: &str, number: c_int| {
             Error::new(
                 ErrorClass::OTHER,
@@ -215,6 +227,7 @@ impl Device {
                 collectives,
                 library,
                 offer,
+                carrier,
                 wait,
                 next_key: 1,
             })
@@ -227,6 +240,11 @@ impl Device {
         if self.offer.mr_mode & FI_MR_ENDPOINT == 0 {
             self.endpoint.close();
         }
+    }
+
+    /// By which of the library's ways packets go.
+    pub(crate) fn carrier(&self) -> Carrier {
+        self.carrier
     }
 
     /// What was opened.
@@ -419,11 +437,16 @@ impl Device {
     ) -> std::result::Result<(), Denied> {
         // SAFETY: an enabled endpoint has the table; the rest by contract.
         begun(unsafe {
-            match (*(*self.endpoint.raw()).msg).recv {
-                Some(recv) => {
-                    recv(self.endpoint.raw(), room.cast(), bytes, descriptor, FI_ADDR_UNSPEC, context)
-                }
-                None => -FI_ENOSYS as isize,
+            let (endpoint, from) = (self.endpoint.raw(), FI_ADDR_UNSPEC);
+            match self.carrier {
+                Carrier::Messages => match (*(*endpoint).msg).recv {
+                    Some(recv) => recv(endpoint, room.cast(), bytes, descriptor, from, context),
+                    None => -FI_ENOSYS as isize,
+                },
+                Carrier::Tags => match (*(*endpoint).tagged).recv {
+                    Some(recv) => recv(endpoint, room.cast(), bytes, descriptor, from, PACKET, 0, context),
+                    None => -FI_ENOSYS as isize,
+                },
             }
         })
     }
@@ -442,9 +465,16 @@ impl Device {
     ) -> std::result::Result<(), Denied> {
         // SAFETY: an enabled endpoint has the table; the rest by contract.
         begun(unsafe {
-            match (*(*self.endpoint.raw()).msg).send {
-                Some(send) => send(self.endpoint.raw(), message.cast(), bytes, descriptor, to, context),
-                None => -FI_ENOSYS as isize,
+            let endpoint = self.endpoint.raw();
+            match self.carrier {
+                Carrier::Messages => match (*(*endpoint).msg).send {
+                    Some(send) => send(endpoint, message.cast(), bytes, descriptor, to, context),
+                    None => -FI_ENOSYS as isize,
+                },
+                Carrier::Tags => match (*(*endpoint).tagged).send {
+                    Some(send) => send(endpoint, message.cast(), bytes, descriptor, to, PACKET, context),
+                    None => -FI_ENOSYS as isize,
+                },
             }
         })
     }
@@ -454,9 +484,16 @@ impl Device {
         debug_assert!(message.len() <= self.offer.inject_size);
         // SAFETY: an enabled endpoint has the table, and the message is no longer needed afterwards.
         begun(unsafe {
-            match (*(*self.endpoint.raw()).msg).inject {
-                Some(inject) => inject(self.endpoint.raw(), message.as_ptr().cast(), message.len(), to),
-                None => -FI_ENOSYS as isize,
+            let (endpoint, bytes) = (self.endpoint.raw(), message.as_ptr().cast());
+            match self.carrier {
+                Carrier::Messages => match (*(*endpoint).msg).inject {
+                    Some(inject) => inject(endpoint, bytes, message.len(), to),
+                    None => -FI_ENOSYS as isize,
+                },
+                Carrier::Tags => match (*(*endpoint).tagged).inject {
+                    Some(inject) => inject(endpoint, bytes, message.len(), to, PACKET),
+                    None => -FI_ENOSYS as isize,
+                },
             }
         })
     }

@@ -1,6 +1,7 @@
 //! What a provider offers, as plain data: all that the choice between providers looks at.
 #![forbid(unsafe_code)]
 
+use crate::select::Wanted;
 use crate::sys;
 use std::fmt;
 use std::net::IpAddr;
@@ -52,6 +53,34 @@ pub struct Offer {
     pub nic: Option<Nic>,
 }
 
+/// By which of the library's ways packets go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carrier {
+    /// Messages without tags (`FI_MSG`).
+    Messages,
+    /// Messages that all have one tag (`FI_TAGGED`).
+    Tags,
+}
+
+impl Carrier {
+    /// What a provider must offer for it.
+    pub fn capability(self) -> u64 {
+        match self {
+            Carrier::Messages => sys::FI_MSG,
+            Carrier::Tags => sys::FI_TAGGED,
+        }
+    }
+}
+
+impl fmt::Display for Carrier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Carrier::Messages => write!(f, "messages without tags (FI_MSG)"),
+            Carrier::Tags => write!(f, "messages with tags (FI_TAGGED)"),
+        }
+    }
+}
+
 /// A network device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Nic {
@@ -67,6 +96,12 @@ impl Offer {
     /// Whether all of these capabilities are offered.
     pub fn can(&self, caps: u64) -> bool {
         self.caps & caps == caps
+    }
+
+    /// How packets go: as was asked for; else without tags, unless the provider has only messages with them.
+    pub fn carrier(&self, wanted: &Wanted) -> Carrier {
+        let own = if self.can(sys::FI_MSG) { Carrier::Messages } else { Carrier::Tags };
+        wanted.carrier.unwrap_or(own)
     }
 
     /// Whether it drives a device itself: one is on the bus, or the addresses are of a kind that only devices have.

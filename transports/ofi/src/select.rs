@@ -6,7 +6,7 @@
 //! the cards they exchange name it, so that a difference is found at first contact.
 #![forbid(unsafe_code)]
 
-use crate::offer::Offer;
+use crate::offer::{Carrier, Offer};
 use crate::sys;
 use std::fmt;
 use std::net::IpAddr;
@@ -45,6 +45,8 @@ pub struct Wanted {
     pub address: Option<IpAddr>,
     /// Only this provider, by name (`WEFT_OFI_PROVIDER`).
     pub provider: Option<String>,
+    /// Only messages of this kind (`WEFT_OFI_TAGS`); `None`: without tags where the provider has them.
+    pub carrier: Option<Carrier>,
     /// How many processes the job has, where that is known.
     pub processes: Option<u32>,
     /// Name of the job, the same at all its processes: Omni-Path keeps jobs apart by it.
@@ -58,8 +60,10 @@ pub struct Wanted {
 pub enum Why {
     /// Another provider was asked for by name.
     NotAsked,
-    /// It has no messages (`FI_MSG`).
+    /// It has no messages, with tags or without (`FI_MSG`, `FI_TAGGED`).
     NoMessages,
+    /// It has no messages of the kind that was asked for.
+    OtherCarrier(Carrier),
     /// Its messages are too short.
     ShortMessages(usize),
     /// It cannot reach other nodes.
@@ -158,8 +162,10 @@ fn obstacle(offer: &Offer, wanted: &Wanted) -> Option<Why> {
     let reach = offer.caps & (sys::FI_LOCAL_COMM | sys::FI_REMOTE_COMM);
     if wanted.provider.as_ref().is_some_and(|name| *name != offer.provider) {
         Some(Why::NotAsked)
-    } else if !offer.can(sys::FI_MSG) {
+    } else if !offer.can(sys::FI_MSG) && !offer.can(sys::FI_TAGGED) {
         Some(Why::NoMessages)
+    } else if !offer.can(offer.carrier(wanted).capability()) {
+        Some(Why::OtherCarrier(offer.carrier(wanted)))
     } else if offer.max_msg_size < LEAST_MESSAGE {
         Some(Why::ShortMessages(offer.max_msg_size))
     } else if wanted.between_nodes && reach == sys::FI_LOCAL_COMM {
@@ -226,7 +232,11 @@ pub fn explain(offers: &[Offer], wanted: &Wanted, outcome: &Result<Choice, Vec<(
                 None => "nothing else can be used".into(),
                 Some(merit) => format!("better than the next by {merit}"),
             };
-            lines.push(format!("libfabric: {offer}: over {how}, {remote}; {why}"));
+            let tags = match offer.carrier(wanted) {
+                Carrier::Messages => "",
+                Carrier::Tags => ", messages with tags",
+            };
+            lines.push(format!("libfabric: {offer}: over {how}, {remote}{tags}; {why}"));
             &choice.others
         }
         Err(others) => {
@@ -272,7 +282,8 @@ impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Why::NotAsked => write!(f, "WEFT_OFI_PROVIDER names another"),
-            Why::NoMessages => write!(f, "it has no messages (FI_MSG)"),
+            Why::NoMessages => write!(f, "it has no messages (FI_MSG, FI_TAGGED)"),
+            Why::OtherCarrier(carrier) => write!(f, "it has no {carrier}, which WEFT_OFI_TAGS wants"),
             Why::ShortMessages(bytes) => {
                 write!(f, "its messages end at {bytes} bytes, and {LEAST_MESSAGE} are needed")
             }

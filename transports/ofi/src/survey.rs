@@ -1,7 +1,7 @@
 //! What the library offers, as data, and the description behind a chosen offer.
 
 use crate::library::{InfoList, Library, library};
-use crate::offer::{Nic, Offer};
+use crate::offer::{Carrier, Nic, Offer};
 use crate::select::{self, Choice, MODES, MR_MODES, REMOTE_MEMORY, Wanted, Why};
 use crate::sys::*;
 use std::ffi::{CStr, CString, c_char};
@@ -158,8 +158,13 @@ pub(crate) struct Found {
 
 /// The description of an offer with just those capabilities that will be used (others cost time): with collectives where these
 /// are wanted and offered.
-pub(crate) fn find_again(library: &'static Library, offer: &Offer, collective: bool) -> Result<Found> {
-    let messages = FI_MSG | FI_SEND | FI_RECV | offer.caps & (FI_LOCAL_COMM | FI_REMOTE_COMM);
+pub(crate) fn find_again(
+    library: &'static Library,
+    offer: &Offer,
+    carrier: Carrier,
+    collective: bool,
+) -> Result<Found> {
+    let messages = carrier.capability() | FI_SEND | FI_RECV | offer.caps & (FI_LOCAL_COMM | FI_REMOTE_COMM);
     let atomic = offer.caps & FI_ATOMIC;
     let remote = if offer.can(REMOTE_MEMORY) { REMOTE_MEMORY } else { 0 };
     // Some offer a thing alone that they refuse together with another, and some do not know themselves by name.

@@ -315,7 +315,7 @@ structures! {
         cm: *const fi_ops_cm,
         msg: *const fi_ops_msg,
         rma: *const fi_ops_rma,
-        tagged: *const c_void,
+        tagged: *const fi_ops_tagged,
         atomic: *const fi_ops_atomic,
         collective: *const fi_ops_collective,
     }
@@ -356,6 +356,26 @@ structures! {
         sendv: Unused,
         sendmsg: Unused,
         inject: Option<unsafe extern "C" fn(*mut fid_ep, *const c_void, usize, u64) -> isize>,
+        senddata: Unused,
+        injectdata: Unused,
+    }
+    fi_ops_tagged {
+        size: usize,
+        recv: Option<
+            unsafe extern "C" fn(
+                *mut fid_ep, *mut c_void, usize, *mut c_void, u64, u64, u64, *mut c_void,
+            ) -> isize,
+        >,
+        recvv: Unused,
+        recvmsg: Unused,
+        send: Option<
+            unsafe extern "C" fn(
+                *mut fid_ep, *const c_void, usize, *mut c_void, u64, u64, *mut c_void,
+            ) -> isize,
+        >,
+        sendv: Unused,
+        sendmsg: Unused,
+        inject: Option<unsafe extern "C" fn(*mut fid_ep, *const c_void, usize, u64, u64) -> isize>,
         senddata: Unused,
         injectdata: Unused,
     }

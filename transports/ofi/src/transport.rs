@@ -13,6 +13,7 @@ use crate::contact::{Peer, STUCK};
 use crate::device::Device;
 use crate::flow::WINDOW;
 use crate::groups::Groups;
+use crate::offer::Carrier;
 use crate::operations::{OperationId, Operations};
 use crate::packet::{HEAD, PREFIX, What, header_at};
 use crate::select::Wanted;
@@ -128,7 +129,13 @@ impl Ofi {
         let offer = device.offer();
         let longest = offer.max_msg_size.min(LONGEST).min(offer.eager_bytes());
         let inject = offer.inject_size.min(longest);
-        let card = OfiCard { provider: offer.provider.clone(), key: random_key(), address: device.name()? };
+        let with_tags = device.carrier() == Carrier::Tags;
+        let card = OfiCard {
+            provider: offer.provider.clone(),
+            with_tags,
+            key: random_key(),
+            address: device.name()?,
+        };
         let sleepers = WaitObject::new(device.wait()).map_err(|error| {
             Error::new(ErrorClass::NO_MEM, format!("no descriptor to sleep on: {error} (see `ulimit -n`)"))
         })?;

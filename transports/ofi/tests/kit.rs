@@ -5,6 +5,7 @@ mod world;
 
 use weft_api::kit::{self, Fabric};
 use weft_ofi::Ofi;
+use weft_ofi::offer::Carrier;
 use weft_ofi::select::Wanted;
 use world::{Cards, all, open, wanted};
 
@@ -45,9 +46,11 @@ impl Fabric for Processes {
     }
 }
 
-fn over(provider: &str, mortal: bool) {
+fn over(provider: &str, carrier: Carrier, mortal: bool) {
     let Some(wanted) = wanted(provider) else { return };
+    let wanted = Wanted { carrier: Some(carrier), ..wanted };
     let alone = Processes::new(1, &wanted, false);
+    assert_eq!(alone.ends[0].card().with_tags, carrier == Carrier::Tags);
     println!("{}\n{}", alone.ends[0].why(), alone.ends[0].collectives());
     assert!(alone.ends[0].collectives().starts_with("libfabric: the engine runs collectives: "));
     drop(alone);
@@ -63,21 +66,36 @@ fn over(provider: &str, mortal: bool) {
 
 #[test]
 fn tcp_below_rxm_has_every_property() {
-    over("tcp;ofi_rxm", true);
+    over("tcp;ofi_rxm", Carrier::Messages, true);
 }
 
 #[test]
 fn tcp_alone_has_every_property() {
-    over("tcp", true);
+    over("tcp", Carrier::Messages, true);
 }
 
 /// Where there is an adapter: the kernel's emulated one, in `scripts/rxe-vm`.
 #[test]
 fn verbs_below_rxm_has_every_property() {
-    over("verbs;ofi_rxm", false);
+    over("verbs;ofi_rxm", Carrier::Messages, false);
 }
 
 #[test]
 fn shared_memory_has_every_property() {
-    over("shm", false);
+    over("shm", Carrier::Messages, false);
+}
+
+#[test]
+fn tcp_below_rxm_has_every_property_with_tags() {
+    over("tcp;ofi_rxm", Carrier::Tags, true);
+}
+
+#[test]
+fn tcp_alone_has_every_property_with_tags() {
+    over("tcp", Carrier::Tags, true);
+}
+
+#[test]
+fn shared_memory_has_every_property_with_tags() {
+    over("shm", Carrier::Tags, false);
 }

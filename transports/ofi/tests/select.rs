@@ -2,7 +2,7 @@
 //! for numbers, what the library itself answers where it runs here). No hardware is needed: the choice sees nothing but data.
 
 use std::net::IpAddr;
-use weft_ofi::offer::{Nic, Offer};
+use weft_ofi::offer::{Carrier, Nic, Offer};
 use weft_ofi::select::{Choice, Collectives, Merit, REMOTE_MEMORY, Wanted, Why, explain, select};
 use weft_ofi::sys::*;
 
@@ -259,7 +259,7 @@ fn each_requirement_that_is_not_met_is_named() {
         (prefixed(), Why::Mode(FI_MSG_PREFIX)),
         (Offer { mode: 0, max_msg_size: usize::MAX, ..prefixed() }, Why::Overruns),
         (Offer { mr_mode: FI_MR_RAW | FI_MR_LOCAL, ..verbs() }, Why::Memory(FI_MR_RAW)),
-        (Offer { caps: FI_TAGGED | REMOTE_MEMORY | REACH, ..tcp(HERE) }, Why::NoMessages),
+        (Offer { caps: REMOTE_MEMORY | REACH, ..tcp(HERE) }, Why::NoMessages),
         (shm(), Why::NodeOnly),
         (tcp("192.168.7.7"), Why::OtherAddress("192.168.7.7".parse().unwrap())),
         (tcp("fe80::1"), Why::OtherAddress("fe80::1".parse().unwrap())),
@@ -269,6 +269,32 @@ fn each_requirement_that_is_not_met_is_named() {
         let (name, choice) = chosen(&[bad, tcp(HERE)], &wanted(HERE));
         assert_eq!((name.as_str(), choice.others), ("tcp", vec![(0, why)]), "the fallback is found");
     }
+}
+
+#[test]
+fn tags_are_used_where_there_is_nothing_else_or_they_are_asked_for() {
+    let only_tags = |offer: Offer| Offer { caps: offer.caps & !FI_MSG, ..offer };
+    let asked = |carrier| Wanted { carrier: Some(carrier), ..wanted(HERE) };
+    for offer in
+        [opx(), psm2(), cxi(), efa(), verbs(), tcp(HERE), tcp_rxm(HERE), sockets(HERE), udp_rxd(HERE)]
+    {
+        assert_eq!(offer.carrier(&wanted(HERE)), Carrier::Messages, "{offer} has both");
+        assert_eq!(offer.carrier(&asked(Carrier::Tags)), Carrier::Tags);
+        let alone = only_tags(offer);
+        assert_eq!(alone.carrier(&wanted(HERE)), Carrier::Tags);
+        let list = [alone];
+        let outcome = select(&list, &wanted(HERE));
+        let text = explain(&list, &wanted(HERE), &outcome);
+        assert!(outcome.is_ok() && text.contains("messages with tags"), "{text}");
+        let why = Why::OtherCarrier(Carrier::Messages);
+        assert_eq!(select(&list, &asked(Carrier::Messages)), Err(vec![(0, why)]));
+    }
+    // It is a way like the other: a device with nothing but tags is still better than sockets.
+    let (name, choice) = chosen(&[tcp(HERE), only_tags(psm2())], &wanted(HERE));
+    assert_eq!((name.as_str(), choice.merit), ("psm2", Some(Merit::Device)));
+    let (name, choice) =
+        chosen(&[Offer { caps: opx().caps & !FI_TAGGED, ..opx() }, tcp(HERE)], &asked(Carrier::Tags));
+    assert_eq!((name.as_str(), choice.others), ("tcp", vec![(0, Why::OtherCarrier(Carrier::Tags))]));
 }
 
 #[test]

@@ -370,7 +370,7 @@ impl Run {
             long: script.is_long(),
             all: !self.unattended && script.joins_all(),
             is_copied: script.of(self.written).0 == Phase::Parts,
-            pair: script.pair().filter(|_| !self.unattended),
+            pair: if script.is_in_two_phases() && !self.unattended { script.pair() } else { None },
         }
     }
 

@@ -165,9 +165,12 @@ impl Script {
 
     /// Bytes of the longest contribution and of the longest result of a call in two phases.
     pub(super) fn pair(&self) -> Option<(usize, usize)> {
+        if !self.two_phases {
+            return None;
+        }
         let longest = self.piece.min(self.bytes) / self.element;
         let result = longest.div_ceil(u64::from(self.group.size)) * self.element;
-        self.two_phases.then_some((self.payload() as usize, result as usize))
+        Some((self.payload() as usize, result as usize))
     }
 
     /// Whether an element fits into a slot at all.

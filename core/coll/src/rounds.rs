@@ -123,6 +123,10 @@ pub struct Payload {
     pub all: bool,
     /// Whether the program's memory is copied there; otherwise it is the result of a reduction.
     pub is_copied: bool,
+    /// Of a call in two phases that all attend to: bytes of the longest contribution and of the longest result. Contributions and results
+    /// come in pairs, one of each a piece, in the order of pieces; there is room for two pairs, and after a contribution comes
+    /// nothing but the next one before its result.
+    pub pair: Option<(usize, usize)>,
 }
 
 impl Payload {
@@ -366,6 +370,7 @@ impl Run {
             long: script.is_long(),
             all: !self.unattended && script.joins_all(),
             is_copied: script.of(self.written).0 == Phase::Parts,
+            pair: if script.is_in_two_phases() && !self.unattended { script.pair() } else { None },
         }
     }
 

@@ -23,6 +23,8 @@ struct Node {
     ring: usize,
     /// Each member's count of places: where the next begins, and its last rounds with theirs.
     places: Vec<(usize, Vec<Place>)>,
+    /// By member: results and contributions of calls in two phases that it wrote.
+    paired: Vec<[usize; 2]>,
 }
 
 impl Node {
@@ -33,11 +35,22 @@ impl Node {
             payloads: vec![vec![Vec::new(); CELLS as usize]; size],
             finished: vec![0; size],
             next: vec![0; size],
-            slot,
+            slot: most(slot, size),
             ring: 3 * slot,
             places: vec![(0, Vec::new()); size],
+            paired: vec![[0; 2]; size],
         }
     }
+}
+
+/// Bytes of the longest contribution of which two and as many results fit three slots.
+fn in_two_phases(slot: usize, size: usize) -> usize {
+    (3 * slot - 2 * 64) * size / (2 * (size + 1))
+}
+
+/// Bytes of the longest payload.
+fn most(slot: usize, size: usize) -> usize {
+    slot.max(in_two_phases(slot, size))
 }
 
 /// One member's view.
@@ -48,15 +61,23 @@ struct Member<'a> {
 
 impl Member<'_> {
     /// Where the next long payload begins in the ring.
-    fn place(&self, bytes: usize) -> usize {
+    fn place(&self, payload: Payload) -> usize {
+        let bytes = payload.long_bytes();
+        if let Some((contribution, result)) = payload.pair {
+            let pairs = self.node.ring / (contribution + result).max(1);
+            assert!(pairs >= 2, "room for two contributions of {contribution} bytes, and results");
+            assert!(bytes <= if payload.is_copied { contribution } else { result });
+            let number = self.node.paired[self.me as usize][usize::from(payload.is_copied)] % pairs;
+            return number * (contribution + result) + if payload.is_copied { 0 } else { contribution };
+        }
         let next = self.node.places[self.me as usize].0;
         if next + bytes <= self.node.ring { next } else { 0 }
     }
 
     /// The last round that had the place of a payload of `long` bytes; none for short ones.
-    fn displaced(&self, long: usize) -> Option<u64> {
+    fn displaced(&self, payload: Payload) -> Option<u64> {
         let last = &self.node.places[self.me as usize].1;
-        let at = self.place(long);
+        let (at, long) = (self.place(payload), payload.long_bytes());
         let met = last.iter().rev().find(|&&(_, begin, end)| begin < at + long && at < end);
         met.filter(|_| long > 0).map(|&(round, ..)| round)
     }
@@ -83,13 +104,13 @@ impl Slots for Member<'_> {
     }
     fn has_room(&mut self, payload: Payload) -> bool {
         let own = self.node.finished[self.me as usize];
-        let displaced = self.displaced(payload.long_bytes());
+        let displaced = self.displaced(payload);
         assert!(displaced.is_none_or(|before| before < own), "it has not read that itself");
         self.behind(payload) == 0
     }
     fn behind(&self, payload: Payload) -> u64 {
         let others = (0..self.node.finished.len()).filter(|&other| other != self.me as usize);
-        let displaced = self.displaced(payload.long_bytes()).map_or(0, |before| before + 1);
+        let displaced = self.displaced(payload).map_or(0, |before| before + 1);
         let free = displaced.max((payload.round + 1).saturating_sub(CELLS));
         let behind = others.filter(|&other| self.node.finished[other] < free);
         behind.fold(0, |all, member| all | 1 << member)
@@ -99,7 +120,10 @@ impl Slots for Member<'_> {
         assert!(bytes <= if long { self.node.slot } else { Member::SHORT });
         assert!(self.has_room(payload));
         if long {
-            let at = self.place(bytes);
+            let at = self.place(payload);
+            if payload.pair.is_some() {
+                self.node.paired[self.me as usize][usize::from(payload.is_copied)] += 1;
+            }
             let (next, last) = &mut self.node.places[self.me as usize];
             *next = at + bytes;
             last.push((round, at, *next));
@@ -319,7 +343,7 @@ fn run_all(size: u32, slot: usize, calls: &[(usize, u32, usize, u64, bool)], mut
             (shape, bytes, element, inputs, in_place)
         })
         .collect();
-    let room = Room { slot, in_two_phases: 3 * slot / 5, in_one_piece: slot, crowded: seed % 2 == 1 };
+    let room = Room { slot, in_two_phases: in_two_phases(slot, size as usize), crowded: seed % 2 == 1 };
     let mut at = vec![0; size as usize];
     let mut running: Vec<Option<Running>> = (0..size).map(|_| None).collect();
     let mut idle = 0;
@@ -332,7 +356,7 @@ fn run_all(size: u32, slot: usize, calls: &[(usize, u32, usize, u64, bool)], mut
             let in_place = *in_place
                 && !matches!(shape, Shape::Gather { root } | Shape::Reduce { root } if *root != me as u32);
             let script = Script::new(*shape, group, *bytes as u64, *element, in_place, room);
-            assert!(script.fits(slot));
+            assert!(script.fits(room.most()));
             let (arguments, expected) = arguments(*shape, me, inputs, *bytes, in_place);
             (Run::begin(script, &member), arguments, expected)
         });

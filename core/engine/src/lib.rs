@@ -73,10 +73,11 @@ pub use weft_proto::Gaps;
 pub use weft_proto::Rendezvous;
 /// Where processes are found at first contact.
 pub use weft_rdma::{Directory, PeerCard};
+/// What [`Rounds`] stands on.
+pub use weft_shm::rounds::{IN_CELL, Sort};
 /// Where partitions are put down for a process of the same node.
 pub use weft_shm::staging::{FirstLook, Interest, StageIn, StageOut};
-/// What [`Rounds`] stands on.
-pub use weft_shm::{Rounds as Cells, copy_past_caches, rounds::IN_CELL};
+pub use weft_shm::{Rounds as Cells, copy_past_caches};
 pub use weft_shm::{bias, board, changes, handover};
 /// Layers round transports.
 pub use weft_sim::layers::{Injected, Layers};

@@ -8,7 +8,7 @@ use weft_coll::rounds::{
     Operands, Outcome, Payload, Payloads, Room, Run, Script, Shape, Slots, Target, Term,
 };
 use weft_datatype::{Kernel, Memory, RecvBuf, SendBuf};
-use weft_shm::rounds::{CELLS, IN_CELL, MOST_MEMBERS, MOST_WITH_CORES, Way, wanted_slot_bytes};
+use weft_shm::rounds::{CELLS, IN_CELL, MOST_MEMBERS, MOST_WITH_CORES, Sort, Way, wanted_slot_bytes};
 use weft_types::{Error, ErrorClass, PeerId, Result};
 
 /// The cells of a communicator, as this process sees them.
@@ -197,8 +197,7 @@ impl Rounds {
     #[inline]
     pub fn room(&self) -> Room {
         let (slot, crowded) = (self.0.attended_slot_bytes(), self.0.is_crowded());
-        let in_two_phases = self.0.slot_bytes_in_two_phases();
-        Room { slot, in_two_phases, in_one_piece: self.0.slot_bytes_in_one_piece(), crowded }
+        Room { slot, in_two_phases: self.0.slot_bytes_in_two_phases(), crowded }
     }
 
     /// The room of calls that nobody may attend to.
@@ -254,6 +253,14 @@ impl Payloads for View<'_> {
     }
 }
 
+/// What the cells need to know of a payload.
+fn sort(payload: &Payload) -> Sort {
+    match payload.pair {
+        Some((contribution, result)) => Sort::Paired { contribution, result, is_result: !payload.is_copied },
+        None => Sort::of(payload.all),
+    }
+}
+
 impl Slots for Rounds {
     const SHORT: usize = IN_CELL;
 
@@ -262,21 +269,21 @@ impl Slots for Rounds {
     }
 
     fn has_room(&mut self, payload: Payload) -> bool {
-        self.0.has_room(payload.round, payload.long_bytes(), payload.all)
+        self.0.has_room(payload.round, payload.long_bytes(), sort(&payload))
     }
 
     fn behind(&self, payload: Payload) -> u64 {
-        self.0.behind(payload.round, payload.long_bytes(), payload.all)
+        self.0.behind(payload.round, payload.long_bytes(), sort(&payload))
     }
 
     fn fill(&mut self, payload: Payload, work: impl FnOnce(&mut [u8], &dyn Payloads, u64)) {
-        let Payload { round, bytes, long, all, is_copied } = payload;
+        let (Payload { round, bytes, long, is_copied, .. }, sort) = (payload, sort(&payload));
         let writing = match is_copied {
-            true => self.0.begin_writing(bytes, all),
+            true => self.0.begin_writing(bytes, sort),
             false => self.0.begin_combining(bytes),
         };
         let past = self.0.past(writing);
-        let (room, payloads) = self.0.room(round, long, bytes, all);
+        let (room, payloads) = self.0.room(round, long, bytes, sort);
         work(room, &View(payloads), past);
         self.0.has_written(writing);
     }
@@ -406,7 +413,7 @@ pub fn script(
     in_place: bool,
     room: Room,
 ) -> Option<Script> {
-    Some(Script::new(shape, group, bytes, element, in_place, room)).filter(|script| script.fits(room.slot))
+    Some(Script::new(shape, group, bytes, element, in_place, room)).filter(|script| script.fits(room.most()))
 }
 
 /// The room in rings of the wanted size.

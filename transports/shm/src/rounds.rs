@@ -50,7 +50,7 @@ use crate::pool::{Block, Pool};
 use crate::segment::Segment;
 use distance::Distance;
 pub use distance::Writing;
-pub use laps::wanted_slot_bytes;
+pub use laps::{Sort, wanted_slot_bytes};
 use memory::Memory;
 pub use memory::Payloads;
 use std::sync::Arc;
@@ -342,38 +342,36 @@ impl Rounds {
         self.pace.next
     }
 
-    /// Whether this member may write in a round; `long`: the bytes of a long payload, otherwise 0; `all`: all write in the
-    /// round and wait for all, as members know alike.
+    /// Whether this member may write in a round; `long`: the bytes of a long payload, otherwise 0.
     #[inline]
-    pub fn has_room(&mut self, round: u64, long: usize, all: bool) -> bool {
-        self.pace.has_room(&self.memory, self.memory.reach(round, long, all))
+    pub fn has_room(&mut self, round: u64, long: usize, sort: Sort) -> bool {
+        self.pace.has_room(&self.memory, self.memory.reach(round, long, sort))
     }
 
-    /// Those that have to go on before this member may write in a round; `long` and `all` as for [`Rounds::has_room`].
-    pub fn behind(&self, round: u64, long: usize, all: bool) -> u64 {
-        self.pace.behind(&self.memory, self.memory.reach(round, long, all))
+    /// Those that have to go on before this member may write in a round; `long` as for [`Rounds::has_room`].
+    pub fn behind(&self, round: u64, long: usize, sort: Sort) -> u64 {
+        self.pace.behind(&self.memory, self.memory.reach(round, long, sort))
     }
 
     /// The own payload of a round, at least `len` bytes, to be written before [`Rounds::publish`], and all others. `long`: in
-    /// the ring; once for a round then. `all` as for [`Rounds::has_room`].
+    /// the ring; once for a round then.
     ///
     /// # Panics
     /// When the round has no room, or it cannot be that long.
     #[inline]
-    pub fn room(&mut self, round: u64, long: bool, len: usize, all: bool) -> (&mut [u8], Payloads<'_>) {
+    pub fn room(&mut self, round: u64, long: bool, len: usize, sort: Sort) -> (&mut [u8], Payloads<'_>) {
         assert!(
-            self.has_room(round, if long { len } else { 0 }, all),
+            self.has_room(round, if long { len } else { 0 }, sort),
             "a cell is written before all have read it"
         );
-        self.memory.room(round, long, len, all)
+        self.memory.room(round, long, len, sort)
     }
 
-    /// The own payload of that many bytes is about to be written: how; then [`Rounds::has_written`]. `all` as for
-    /// [`Rounds::has_room`].
+    /// The own payload of that many bytes is about to be written: how; then [`Rounds::has_written`].
     #[inline]
-    pub fn begin_writing(&mut self, bytes: usize, all: bool) -> Writing {
+    pub fn begin_writing(&mut self, bytes: usize, sort: Sort) -> Writing {
         // What goes to and fro is quickly written, near or far.
-        self.distance.begin(if self.memory.goes_to_and_fro(bytes, all) { 0 } else { bytes })
+        self.distance.begin(if self.memory.goes_to_and_fro(bytes, sort) { 0 } else { bytes })
     }
 
     /// The same of a result that is combined into the own payload of that many bytes: past the caches where ranks share cores
@@ -483,12 +481,6 @@ impl Rounds {
     #[inline]
     pub fn slot_bytes_in_two_phases(&self) -> usize {
         self.memory.slot_bytes_in_two_phases()
-    }
-
-    /// The same where there is one contribution of each member.
-    #[inline]
-    pub fn slot_bytes_in_one_piece(&self) -> usize {
-        self.memory.slot_bytes_in_one_piece()
     }
 
     /// Tells on which processor this member runs, and whether it should make way, as it waits for `of`: one of them was last seen

@@ -10,7 +10,7 @@ use std::ffi::{c_int, c_void};
 use weft::Process;
 use weft_coll::rounds::{Shape, block_of, is_one_round, is_sooner_by_messages};
 use weft_datatype::Kernel;
-use weft_engine::{Cells, IN_CELL, copy_past_caches};
+use weft_engine::{Cells, IN_CELL, Sort, copy_past_caches};
 use weft_types::abi;
 
 use super::on_node::PROGRESS_EVERY;
@@ -135,7 +135,7 @@ unsafe fn run(
     if long
         && !(cells.has_slots()
             && is_one_round(call.shape, cells.members(), call.bytes as u64, cells.attended_slot_bytes()))
-        || !cells.has_room(round, if long { shown } else { 0 }, joins_all)
+        || !cells.has_room(round, if long { shown } else { 0 }, Sort::of(joins_all))
     {
         held.leave(false);
         // SAFETY: the caller's promise.
@@ -144,9 +144,9 @@ unsafe fn run(
     let signature = call.shape.signature(call.bytes as u64);
     if writes {
         if shown > 0 {
-            let writing = cells.begin_writing(shown, joins_all);
+            let writing = cells.begin_writing(shown, Sort::of(joins_all));
             let past = cells.past(writing);
-            write(&mut cells.room(round, long, shown, joins_all).0[..shown], past);
+            write(&mut cells.room(round, long, shown, Sort::of(joins_all)).0[..shown], past);
             cells.has_written(writing);
         }
         cells.publish(round, signature);

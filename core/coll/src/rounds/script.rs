@@ -16,6 +16,9 @@ const PIECES: u64 = 2;
 /// Bytes of a piece of a broadcast where members share cores. The root waits for nobody before its ring is full, so that pieces cost
 /// it no change of processes, and those on other cores read while it still writes.
 const BROADCAST_PIECE: u64 = 64 << 10;
+/// Fewest pieces of a reduction to a root in more than one, where members share cores: all but the root wait for nobody's results, and
+/// two pieces are slower than three (512 KiB of four near members 70 and 64 us).
+const REDUCED_PIECES: u64 = 3;
 /// Bytes of the longest element by which parts of a vector may differ in length without need of more room: a result is one of
 /// as many equal parts of a contribution as there are members, and at most an element.
 const LONG_ELEMENT: u64 = 1024;
@@ -27,19 +30,22 @@ const LEAST_PIECE: u64 = 8192;
 pub struct Room {
     /// Bytes of a long payload.
     pub slot: usize,
-    /// The same of contributions of calls in two phases. With three fifths of it two of them and two results fit that are as long
-    /// as they are.
+    /// The same of contributions of calls in two phases: two of them fit and two results, each a member's part of one. With half of
+    /// it two results fit that are as long as they are.
     pub in_two_phases: usize,
-    /// The same of those that go in one piece.
-    pub in_one_piece: usize,
     /// Whether members share cores, so that each wait costs a change of processes. The same at all members.
     pub crowded: bool,
 }
 
 impl Room {
+    /// Bytes of the longest payload of any call.
+    pub fn most(self) -> usize {
+        self.slot.max(self.in_two_phases)
+    }
+
     /// The same for all calls.
     pub fn alike(slot: usize, crowded: bool) -> Room {
-        Room { slot, in_two_phases: slot, in_one_piece: slot, crowded }
+        Room { slot, in_two_phases: slot, crowded }
     }
 }
 
@@ -118,15 +124,15 @@ impl Script {
         let more = bytes.saturating_mul(u64::from(group.size).saturating_sub(2));
         let two_phases = matches!(shape, Shape::Reduce { .. } | Shape::Allreduce) && more >= from;
         let slot = match two_phases {
-            true if bytes <= room.in_one_piece as u64 => room.in_one_piece,
             // One result may be as long as all of them are together otherwise.
-            true if element > LONG_ELEMENT => room.in_two_phases * 3 / 5,
+            true if element > LONG_ELEMENT => room.in_two_phases / 2,
             true => room.in_two_phases,
             false => room.slot,
         };
         let fits = (slot as u64 / blocks / element * element).max(1);
         // Long calls go in as few pieces as fit, medium ones in two, short ones in one; all about equally long.
         let several = match shape {
+            Shape::Reduce { .. } if room.crowded && two_phases && bytes > slot as u64 => REDUCED_PIECES,
             Shape::Bcast { .. } if room.crowded => bytes.div_ceil(BROADCAST_PIECE),
             _ if room.crowded => 1,
             _ => pieces_for_overlap(shape, group.size, bytes),
@@ -155,6 +161,16 @@ impl Script {
             (Phase::Parts, _) => self.payload(),
             (Phase::Results, piece) => self.part(self.range(piece).1, self.group.rank).1 as u64,
         }
+    }
+
+    /// Bytes of the longest contribution and of the longest result of a call in two phases.
+    pub(super) fn pair(&self) -> Option<(usize, usize)> {
+        if !self.two_phases {
+            return None;
+        }
+        let longest = self.piece.min(self.bytes) / self.element;
+        let result = longest.div_ceil(u64::from(self.group.size)) * self.element;
+        Some((self.payload() as usize, result as usize))
     }
 
     /// Whether an element fits into a slot at all.

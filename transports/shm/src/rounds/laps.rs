@@ -3,6 +3,11 @@
 //! They follow one another. A member knows which of its rounds had a place last, and writes there when all others have finished
 //! that. What is short among two members stays where both have it at hand; what is long, in rounds in which both write, goes to
 //! and fro ([`Part::Turns`]).
+//!
+//! Where ranks share cores, contributions and results of calls in two phases have places by their number ([`Parts::paired`]): a line
+//! that one member writes for another of a far core, past its cache, and the next time for one of its own core, into it, has to
+//! come from where it was read last, and costs several times as much. With places one after the other, of any length, the parts of
+//! a contribution shift with every lap; so each byte keeps its readers while a call is repeated.
 
 use super::CELLS;
 
@@ -16,9 +21,9 @@ const MOST: usize = 64 << 10;
 /// so payloads are longer there, and who writes waits sooner until others have read. At least as many as a member writes ahead
 /// of its own reading in one phase.
 const ATTENDED: usize = 2;
-/// The same of calls in two phases, whose contributions stay until the results made of them are written: two contributions, and
-/// as many results, of which each is a member's part of one.
-const IN_TWO_PHASES: usize = 2;
+/// The same of calls in two phases, whose contributions stay until the results made of them are written: pairs of a contribution
+/// and a result, which is a member's part of one.
+const PAIRS: usize = 2;
 /// Bytes of a lap of payloads that go to and fro between two members: as many of the longest as a member writes ahead of its
 /// own reading, and no more, so that they stay in the caches. Bare program, exchange of two near members by own rings of 2 MiB
 /// / to and fro in pieces of 32 KiB / 64 KiB: 32 KiB 2.9 / 2.6 / 2.6 us, 64 KiB 5.4 / 4.9 / 4.8, 256 KiB 26 / 25 / 23, 1 MiB
@@ -86,6 +91,32 @@ pub const fn wanted_slot_bytes(members: u32, crowded: bool) -> usize {
     Parts::of(members, wanted_ring(members, crowded), crowded).slot_bytes()
 }
 
+/// What a payload is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sort {
+    /// Any.
+    Single,
+    /// All write in its round, wait for all, and attend to it, as members know alike.
+    Exchanged,
+    /// Of a call in two phases that all attend to. There is one of each sort for every piece, in the order of pieces.
+    Paired {
+        /// Bytes of the longest contribution of the call.
+        contribution: usize,
+        /// Bytes of the longest result.
+        result: usize,
+        /// Whether it is a result.
+        is_result: bool,
+    },
+}
+
+impl Sort {
+    /// Of a call in one phase; `all`: all write in its round, wait for all, and attend to it.
+    #[inline(always)]
+    pub const fn of(all: bool) -> Sort {
+        if all { Sort::Exchanged } else { Sort::Single }
+    }
+}
+
 /// A part of a ring. One that is not there is empty, and what would go there goes before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
@@ -126,14 +157,14 @@ impl Parts {
         Parts { any, turns, near, at_hand, crowded, members: members as usize, long: crowded && members > 2 }
     }
 
-    /// Where a payload goes; `all`: all write in its round, and attend to it.
+    /// Where a payload goes.
     #[inline]
-    const fn part(self, len: usize, all: bool) -> Part {
+    const fn part(self, len: usize, sort: Sort) -> Part {
         if len <= at_hand(self.crowded) && self.at_hand != 0 {
             Part::AtHand
         } else if len <= NEAR && self.near != 0 {
             Part::Near
-        } else if all && len > MOST_OWN && self.turns != 0 {
+        } else if matches!(sort, Sort::Exchanged) && len > MOST_OWN && self.turns != 0 {
             Part::Turns
         } else {
             Part::Any
@@ -170,20 +201,23 @@ impl Parts {
 
     /// The same of the contributions of attended calls in two phases.
     const fn in_two_phases(self) -> usize {
-        if self.long { self.contributions(IN_TWO_PHASES) } else { self.slot_bytes() }
+        if !self.long {
+            return self.slot_bytes();
+        }
+        // A result may be longer than an equal part by an element and what is left of its last line, less than a page.
+        self.any.saturating_sub(PAIRS * PAGE) * self.members / (PAIRS * (self.members + 1)) / LINE * LINE
     }
 
-    /// The same where there is one contribution of each member.
-    const fn in_one_piece(self) -> usize {
-        let (most, attended) = (self.contributions(1), self.attended());
-        if self.long && most < attended { most } else { attended }
-    }
-
-    /// Bytes of the longest contribution of which so many and as many results fit a lap, beside what is left over at its end, less
-    /// than one more. A result may be longer than an equal part by an element and what is left of its last line, less than a page.
-    const fn contributions(self, pieces: usize) -> usize {
-        self.any.saturating_sub(pieces * PAGE) * self.members / ((pieces + 1) * self.members + pieces) / LINE
-            * LINE
+    /// Where in [`Part::Any`] a payload of the pair of that number lies, if it has a place there for its sort.
+    #[inline]
+    const fn paired(self, number: usize, sort: Sort) -> Option<usize> {
+        let Sort::Paired { contribution, result, is_result } = sort else { return None };
+        let (contribution, result) = (contribution.next_multiple_of(LINE), result.next_multiple_of(LINE));
+        if !self.long || contribution + result > self.any {
+            return None;
+        }
+        let at = number % (self.any / (contribution + result)) * (contribution + result);
+        Some(if is_result { at + contribution } else { at })
     }
 
     const fn ring(self) -> usize {
@@ -207,6 +241,8 @@ pub(super) struct Laps {
     last: [(u64, usize, usize); CELLS as usize],
     /// How many there were.
     placed: usize,
+    /// Contributions and results of calls in two phases that there were.
+    paired: [usize; 2],
     /// [`Parts::slot_bytes`].
     slot: usize,
     /// As many are to be placed until the last [`CELLS`] of them have at most `slot` bytes again.
@@ -224,6 +260,7 @@ impl Laps {
             turned: false,
             last: [(0, 0, 0); CELLS as usize],
             placed: 0,
+            paired: [0; 2],
             slot: parts.slot_bytes(),
             long_until: 0,
         }
@@ -253,24 +290,35 @@ impl Laps {
         self.parts.in_two_phases()
     }
 
-    /// The same where there is one contribution of each member.
+    /// Bytes of the longest payload.
     #[inline]
-    pub(super) fn in_one_piece(&self) -> usize {
-        self.parts.in_one_piece()
+    pub(super) fn most(&self) -> usize {
+        self.attended().max(self.in_two_phases())
     }
 
     /// Whether a payload goes to and fro between two members.
     #[inline]
-    pub(super) fn goes_to_and_fro(&self, len: usize, all: bool) -> bool {
-        self.parts.part(len, all) == Part::Turns
+    pub(super) fn goes_to_and_fro(&self, len: usize, sort: Sort) -> bool {
+        self.parts.part(len, sort) == Part::Turns
     }
 
     /// Where the payload of a round begins in its ring, and whether that is the ring of the other of two members; `len`: its
-    /// bytes, at most [`Laps::attended`]; `all`: all write in the round, and attend to it. Once for a round.
+    /// bytes, at most [`Laps::most`]. Once for a round.
     #[inline]
-    pub(super) fn place(&mut self, round: u64, len: usize, all: bool) -> (usize, bool) {
-        let part = self.parts.part(len, all);
+    pub(super) fn place(&mut self, round: u64, len: usize, sort: Sort) -> (usize, bool) {
+        let part = self.parts.part(len, sort);
         let (begin, _) = self.parts.span(part);
+        if let Sort::Paired { is_result, .. } = sort {
+            let at = self.in_pair(part, sort);
+            let number = &mut self.paired[usize::from(is_result)];
+            *number = number.wrapping_add(1);
+            if let Some(at) = at {
+                self.remember(round, at, len);
+                // It may lie where one of the last does.
+                self.long_until = self.placed + CELLS as usize;
+                return (at, false);
+            }
+        }
         if part == Part::AtHand {
             return (begin + (round % CELLS) as usize * at_hand_stride(self.parts.crowded), false);
         }
@@ -282,8 +330,7 @@ impl Laps {
         if part == Part::Near {
             return (begin + at, false);
         }
-        self.last[self.placed % CELLS as usize] = (round, begin + at, begin + at + len);
-        self.placed += 1;
+        self.remember(round, begin + at, len);
         if len > self.slot {
             self.long_until = self.placed + CELLS as usize;
         }
@@ -292,8 +339,12 @@ impl Laps {
 
     /// The last round whose payload lies where one of `len` bytes would be placed now, if that is one of the last [`CELLS`].
     #[inline]
-    pub(super) fn displaces(&self, len: usize, all: bool) -> Option<u64> {
-        match self.parts.part(len, all) {
+    pub(super) fn displaces(&self, len: usize, sort: Sort) -> Option<u64> {
+        let part = self.parts.part(len, sort);
+        if let Some(at) = self.in_pair(part, sort) {
+            return self.last_at(at, len);
+        }
+        match part {
             Part::AtHand | Part::Near => None,
             // No longer than those of which the last rounds' fit, and so are those before it.
             Part::Any if len <= self.slot && self.placed >= self.long_until => None,
@@ -303,10 +354,27 @@ impl Laps {
 
     #[cold]
     fn displaces_of(&self, part: Part, len: usize) -> Option<u64> {
-        let at = self.parts.span(part).0 + self.at(part, len);
+        self.last_at(self.parts.span(part).0 + self.at(part, len), len)
+    }
+
+    /// The last round, of those known, of which the payload lies in the `len` bytes from `at` on.
+    fn last_at(&self, at: usize, len: usize) -> Option<u64> {
         let known = &self.last[..self.placed.min(CELLS as usize)];
         let met = known.iter().filter(|&&(_, begin, end)| begin < at + len && at < end);
         met.map(|&(round, ..)| round).max()
+    }
+
+    #[inline]
+    fn remember(&mut self, round: u64, at: usize, len: usize) {
+        self.last[self.placed % CELLS as usize] = (round, at, at + len);
+        self.placed += 1;
+    }
+
+    /// Where the next payload of its sort lies, if pairs decide that.
+    #[inline]
+    fn in_pair(&self, part: Part, sort: Sort) -> Option<usize> {
+        let Sort::Paired { is_result, .. } = sort else { return None };
+        self.parts.paired(self.paired[usize::from(is_result)], sort).filter(|_| part == Part::Any)
     }
 
     /// Where the next payload of `len` bytes begins in its part.
@@ -332,9 +400,10 @@ mod tests {
                 let (most, attended) = (most(&laps), ahead != CELLS);
                 for (first, len) in [(0, most), (1000, most / 2 + 64), (2000, most * 2 / 3)] {
                     for round in first..first + 1000 {
-                        let displaced = laps.displaces(len, attended).filter(|&before| before >= first);
+                        let displaced =
+                            laps.displaces(len, Sort::of(attended)).filter(|&before| before >= first);
                         assert!(displaced.is_none_or(|before| before + ahead <= round), "{members}: {len}");
-                        laps.place(round, len, attended);
+                        laps.place(round, len, Sort::of(attended));
                     }
                 }
             }
@@ -345,33 +414,58 @@ mod tests {
     fn contributions_stay_until_their_results_are_written() {
         for members in [3, 4, 5, 8, 16] {
             let mut laps = Laps::new(members, all_rings(members, true).0, true);
-            let (most, whole) = (laps.in_two_phases(), laps.in_one_piece());
+            let most = laps.in_two_phases();
             let mut first = 0_u64;
             for (len, pieces) in [
                 (most, 50_u64),
                 (most / 2 + 64, 99),
                 (most * 2 / 3, 20),
-                (whole, 1),
-                (whole - 64, 1),
+                (most, 1),
+                (most - 64, 1),
+                (64 << 10, 1),
                 (most, 2),
             ] {
                 for _ in 0..20 {
                     // Contributions 0, 1, results 0, contributions 2, results 1, ...
                     for round in 0..2 * pieces {
                         let is_result = round == 2 * pieces - 1 || round > 0 && round % 2 == 0;
-                        let bytes = if is_result { len.div_ceil(members as usize) + PAGE / 2 } else { len };
+                        let result = len.div_ceil(members as usize) + PAGE / 2;
+                        let sort = Sort::Paired { contribution: len, result, is_result };
+                        let bytes = if is_result { result } else { len };
                         // What this member has not done with: the contribution before, or the two, and what follows the first.
                         let since = if is_result && round != 2 * pieces - 1 { 3 } else { 2 };
                         let needed = first + round.saturating_sub(since);
-                        let displaced = laps.displaces(bytes, true);
+                        let displaced = laps.displaces(bytes, sort);
                         assert!(
                             displaced.is_none_or(|before| before < needed),
                             "{members}: {round} of {pieces}"
                         );
-                        laps.place(first + round, bytes, true);
+                        laps.place(first + round, bytes, sort);
                     }
                     first += 2 * pieces;
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_of_a_ring_keep_their_readers_while_a_call_in_two_phases_is_repeated() {
+        let mut laps = Laps::new(4, all_rings(4, true).0, true);
+        let (contribution, result) = (64 << 10, 16 << 10);
+        let mut contributions = Vec::new();
+        for round in 0..200 {
+            let is_result = round % 2 == 1;
+            let sort = Sort::Paired { contribution, result, is_result };
+            let (at, _) = laps.place(round, if is_result { result } else { contribution }, sort);
+            let meets = |&&(begin, len): &&(usize, usize)| begin < at + contribution && at < begin + len;
+            match is_result {
+                true => assert!(
+                    contributions.iter().all(|&(begin, len)| at >= begin + len || at + result <= begin)
+                ),
+                false => assert!(contributions.iter().filter(meets).all(|&(begin, _)| begin == at)),
+            }
+            if !is_result {
+                contributions.push((at, contribution));
             }
         }
     }
@@ -387,15 +481,16 @@ mod tests {
             let (len, alone) = ([20_000, MOST][round as usize / 1_000], random >> 33 & 7);
             if alone < 2 {
                 let writer = &mut members[alone as usize];
-                assert!(!writer.place(round, len, false).1);
+                assert!(!writer.place(round, len, Sort::Single).1);
                 continue;
             }
             // Of rounds before the last eight nobody needs to know.
-            let displaced = [0, 1]
-                .map(|me: usize| members[me].displaces(len, true).filter(|before| before + CELLS > round));
+            let displaced = [0, 1].map(|me: usize| {
+                members[me].displaces(len, Sort::Exchanged).filter(|before| before + CELLS > round)
+            });
             assert_eq!(displaced[0], displaced[1], "both know the same");
             let places = [0, 1].map(|me: usize| {
-                let (at, turned) = members[me].place(round, len, true);
+                let (at, turned) = members[me].place(round, len, Sort::Exchanged);
                 ((if turned { 1 - me } else { me }), at..at + len)
             });
             assert_eq!(places[0].1, places[1].1);
@@ -440,13 +535,26 @@ mod tests {
                     3 => at_hand(crowded).min(most),
                     _ => (random >> 8) as usize % most + 1,
                 };
-                let all = attended && all;
-                let displaced = laps.displaces(len, all);
-                let (at, turned) = laps.place(round, len, all);
+                // Now and then those of calls in two phases, of which the rounds before may be of other calls.
+                let sort = match random >> 44 & 3 {
+                    0 if crowded && members > 2 => {
+                        let contribution = laps.in_two_phases().min(len * 3);
+                        let (is_result, result) = (random >> 46 & 1 == 1, contribution / members as usize);
+                        Sort::Paired { contribution, result, is_result }
+                    }
+                    _ => Sort::of(attended && all),
+                };
+                let len = match sort {
+                    Sort::Paired { result, is_result: true, .. } => result,
+                    Sort::Paired { contribution, .. } => contribution,
+                    _ => len,
+                };
+                let displaced = laps.displaces(len, sort);
+                let (at, turned) = laps.place(round, len, sort);
                 let new = at..at + len;
                 assert!(new.end <= ring && at.is_multiple_of(LINE), "{members} members: {new:?}");
                 // The other of two members writes into the other ring in such a round, and these places are then that one's.
-                let both = laps.goes_to_and_fro(len, all);
+                let both = laps.goes_to_and_fro(len, sort);
                 assert!(both || !turned, "changed rings where one writes alone");
                 for ring in [turned, !turned].into_iter().take(1 + usize::from(both)) {
                     let meets = there.iter().find(|(of, old_ring, old)| {

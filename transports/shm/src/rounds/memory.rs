@@ -3,7 +3,7 @@
 //! Stamps and counts are atomics. Payloads are plain memory, written and read only by whom rules A and B allow at that
 //! moment; that is the argument of every block here.
 
-use super::laps::{Laps, wanted_slot_bytes};
+use super::laps::{Laps, Sort, wanted_slot_bytes};
 use super::{CELLS, IN_CELL, Members, Wakes, Words, leaving};
 use crate::bell::{Doors, needs_attention};
 use crate::pool::{Block, Pool};
@@ -163,16 +163,10 @@ impl Memory {
         if self.slots.is_some() { self.laps.in_two_phases() } else { wanted_slot_bytes(self.members, false) }
     }
 
-    /// The same where there is one contribution of each member.
-    #[inline]
-    pub(super) fn slot_bytes_in_one_piece(&self) -> usize {
-        if self.slots.is_some() { self.laps.in_one_piece() } else { wanted_slot_bytes(self.members, false) }
-    }
-
     /// Whether a payload goes to and fro between two members.
     #[inline]
-    pub(super) fn goes_to_and_fro(&self, len: usize, all: bool) -> bool {
-        self.laps.goes_to_and_fro(len, all)
+    pub(super) fn goes_to_and_fro(&self, len: usize, sort: Sort) -> bool {
+        self.laps.goes_to_and_fro(len, sort)
     }
 
     #[inline]
@@ -235,17 +229,17 @@ impl Memory {
     }
 
     /// The round of which the own cell must be free so that the payload of `round` may be written. `long`: the bytes of a long
-    /// one, otherwise 0; `all`: all write in the round, and attend to it.
+    /// one, otherwise 0.
     #[inline(always)]
-    pub(super) fn reach(&self, round: u64, long: usize, all: bool) -> u64 {
-        if long == 0 { round } else { self.reach_of_long(round, long, all) }
+    pub(super) fn reach(&self, round: u64, long: usize, sort: Sort) -> u64 {
+        if long == 0 { round } else { self.reach_of_long(round, long, sort) }
     }
 
     /// Not inside the callers: the shortest calls go without it.
     #[inline(never)]
-    fn reach_of_long(&self, round: u64, long: usize, all: bool) -> u64 {
+    fn reach_of_long(&self, round: u64, long: usize, sort: Sort) -> u64 {
         // Everybody must have read what lies there, as what lies in the cell.
-        match self.laps.displaces(long, all) {
+        match self.laps.displaces(long, sort) {
             None => round,
             // Nor does this member write over what it may still read itself.
             Some(before) if before >= self.finished => NEVER,
@@ -260,12 +254,12 @@ impl Memory {
         round: u64,
         long: bool,
         len: usize,
-        all: bool,
+        sort: Sort,
     ) -> (&mut [u8], Payloads<'_>) {
         let len = if long { len } else { IN_CELL };
         if long {
-            assert!(len <= self.laps.attended(), "a payload that is longer than any");
-            let (at, turned) = self.laps.place(round, len, all);
+            assert!(len <= self.laps.most(), "a payload that is longer than any");
+            let (at, turned) = self.laps.place(round, len, sort);
             // Only among two.
             let ring = if turned { 1 - self.me } else { self.me };
             let at = ring as usize * self.laps.ring() + at;

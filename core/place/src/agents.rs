@@ -5,7 +5,7 @@ use crate::policy::Placement;
 use crate::topology::{Level, Topology};
 
 /// For each placed rank the CPUs of its progress agent: those that no rank is bound to, as near to the rank's own as there are
-/// any (its core's other threads, its NUMA node, its socket, the machine), shared evenly. `None` for a rank that is not bound,
+/// any (its core's other threads, its NUMA node, its socket, the machine), of the slowest kind of core, shared evenly. `None` for a rank that is not bound,
 /// whose threads the kernel places, and where nothing is left over: there the agent runs beside the rank.
 pub fn agents(topology: &Topology, placements: &[Placement]) -> Vec<Option<CpuSet>> {
     let taken: CpuSet = placements
@@ -26,8 +26,10 @@ pub fn agents(topology: &Topology, placements: &[Placement]) -> Vec<Option<CpuSe
                 };
                 near.iter().position(together).unwrap_or(near.len())
             };
-            // An agent works seldom: near and shared is better than far and alone.
-            let chosen = (0..spare.len()).min_by_key(|&at| (distance(spare[at]), load[at], spare[at]))?;
+            // An agent works seldom: near and shared is better than far and alone, and a slow core will do.
+            let slow = |cpu: usize| u8::MAX - topology.kind(cpu);
+            let order = |&at: &usize| (distance(spare[at]), slow(spare[at]), load[at], spare[at]);
+            let chosen = (0..spare.len()).min_by_key(order)?;
             load[chosen] += 1;
             Some(CpuSet::from_iter([spare[chosen]]))
         })

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use crate::cpus::CpuSet;
+use crate::kinds::{self, Described, Speeds};
 use crate::topology::{Cpu, Topology};
 
 /// More processing units than this are refused.
@@ -96,8 +97,9 @@ pub fn synthetic(text: &str) -> Result<Topology, String> {
         core: part(pu, Kind::Core).unwrap_or(pu),
         socket: part(pu, Kind::Package).unwrap_or(0),
         numa: numa(pu) as u32,
+        kind: 0,
     });
-    Ok(Topology::of(cpus.collect()))
+    Ok(Topology::of(cpus.collect(), &Speeds::new()))
 }
 
 /// Words of a synthetic description; parentheses may hold blanks.
@@ -130,9 +132,28 @@ pub fn xml(text: &str) -> Result<Topology, String> {
     let mut cpus: BTreeMap<usize, Cpu> = BTreeMap::new();
     let mut memories: Vec<(usize, CpuSet)> = Vec::new();
     let mut allowed = None;
+    let mut found: Vec<Described> = Vec::new();
+    let mut in_kind = false;
     for tag in tags(text) {
         if tag == "/object" {
             around.pop();
+            continue;
+        }
+        if let Some(attributes) = tag.strip_prefix("cpukind ") {
+            in_kind = !attributes.ends_with('/');
+            found.push(Described {
+                cpus: attribute(attributes, "cpuset").map(bitmap).transpose()?.unwrap_or_default(),
+                forced: attribute(attributes, "forced_efficiency").and_then(|order| order.parse().ok()),
+                ..Described::default()
+            });
+            continue;
+        }
+        in_kind &= tag != "/cpukind";
+        if let Some(attributes) = tag.strip_prefix("info ").filter(|_| in_kind)
+            && let (Some(name), Some(value)) = (attribute(attributes, "name"), attribute(attributes, "value"))
+            && let Some(kind) = found.last_mut()
+        {
+            kind.told.insert(name.to_owned(), value.to_owned());
             continue;
         }
         let Some(attributes) = tag.strip_prefix("object ") else { continue };
@@ -170,7 +191,7 @@ pub fn xml(text: &str) -> Result<Topology, String> {
                 });
                 cpus.insert(
                     number,
-                    Cpu { number, core, socket: holder(Kind::Package).unwrap_or(0), numa: 0 },
+                    Cpu { number, core, socket: holder(Kind::Package).unwrap_or(0), numa: 0, kind: 0 },
                 );
             }
             _ => {}
@@ -193,7 +214,7 @@ pub fn xml(text: &str) -> Result<Topology, String> {
         }
     }
     let usable = |cpu: &Cpu| allowed.as_ref().is_none_or(|allowed: &CpuSet| allowed.contains(cpu.number));
-    Ok(Topology::of(cpus.into_values().filter(usable).collect()))
+    Ok(Topology::of(cpus.into_values().filter(usable).collect(), &kinds::described(&found)))
 }
 
 /// The insides of all tags, `<` and `>` taken off.

@@ -9,6 +9,7 @@ pub mod cpus;
 pub mod described;
 pub mod devices;
 pub mod hardware;
+mod kinds;
 pub mod libraries;
 pub mod limits;
 pub mod mapping;

@@ -206,12 +206,35 @@ pub fn report(
     match &placement.cpus {
         None => format!("rank {rank} is not bound; it may use {}{rail}", Named("CPU", "CPUs", allowed)),
         Some(cpus) => format!(
-            "rank {rank} is bound to {}, {}, {} ({}){rail}",
+            "rank {rank} is bound to {}, {}, {} ({}{}){rail}",
             Named("socket", "sockets", topology.sockets(cpus)),
             Named("NUMA node", "NUMA nodes", topology.numa_nodes(cpus)),
             Named("core", "cores", topology.cores(cpus)),
             Named("CPU", "CPUs", cpus.clone()),
+            speed(topology, cpus),
         ),
+    }
+}
+
+/// What a line says of the kinds of cores, on machines that have several.
+fn speed(topology: &Topology, cpus: &CpuSet) -> String {
+    let kinds = topology.kinds();
+    if kinds == 1 {
+        return String::new();
+    }
+    let name = |kind: usize| match (kind, kinds - 1 - kind) {
+        (0, _) => "fast".to_owned(),
+        (_, 0) => "slow".to_owned(),
+        _ => format!("kind {}", kind + 1),
+    };
+    let of = |kind: usize| -> CpuSet {
+        cpus.iter().copied().filter(|&cpu| usize::from(topology.kind(cpu)) == kind).collect()
+    };
+    let there: Vec<(String, CpuSet)> =
+        (0..kinds).map(|kind| (name(kind), of(kind))).filter(|(_, cpus)| !cpus.is_empty()).collect();
+    match there.as_slice() {
+        [(name, _)] => format!(", {name}"),
+        several => several.iter().map(|(name, cpus)| format!(", {name} {cpus}")).collect(),
     }
 }
 

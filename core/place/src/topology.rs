@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::cpus::CpuSet;
+use crate::kinds::{self, Speeds};
 use crate::system::System;
 
 /// Parts of a machine that ranks are bound to or dealt over.
@@ -28,9 +29,11 @@ pub(crate) struct Cpu {
     pub(crate) core: usize,
     pub(crate) socket: usize,
     pub(crate) numa: u32,
+    /// 0 is the fastest ([`crate::kinds`]).
+    pub(crate) kind: u8,
 }
 
-/// The logical CPUs that may be used, in the machine's order: by socket, NUMA node, core, thread.
+/// The logical CPUs that may be used, in the machine's order: the fastest kind first, then by socket, NUMA node, core, thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
     cpus: Vec<Cpu>,
@@ -61,14 +64,22 @@ impl Topology {
                 core: number(cpu, "core_id").unwrap_or(cpu),
                 socket: number(cpu, "physical_package_id").unwrap_or(0),
                 numa: numa_of.get(&cpu).copied().unwrap_or(0),
+                kind: 0,
             })
             .collect();
-        Topology::of(cpus)
+        Topology::of(cpus, &kinds::read(system, allowed))
     }
 
-    /// The machine of these CPUs, in any order.
-    pub(crate) fn of(mut cpus: Vec<Cpu>) -> Topology {
-        cpus.sort_by_key(|cpu| (cpu.socket, cpu.numa, cpu.core, cpu.number));
+    /// The machine of these CPUs, in any order, with what is known of their speeds.
+    pub(crate) fn of(mut cpus: Vec<Cpu>, speeds: &Speeds) -> Topology {
+        let numbers: CpuSet = cpus.iter().map(|cpu| cpu.number).collect();
+        let known =
+            speeds.iter().filter(|&(&cpu, _)| numbers.contains(cpu)).map(|(&cpu, &speed)| (cpu, speed));
+        let kinds = kinds::kinds(&known.collect());
+        for cpu in &mut cpus {
+            cpu.kind = kinds.get(&cpu.number).copied().unwrap_or(0);
+        }
+        cpus.sort_by_key(|cpu| (cpu.kind, cpu.socket, cpu.numa, cpu.core, cpu.number));
         Topology { cpus }
     }
 
@@ -95,6 +106,16 @@ impl Topology {
             }
         }
         parts.into_iter().map(|(_, members)| members.into_iter().collect()).collect()
+    }
+
+    /// How many kinds of cores there are; 1 where nothing tells them apart.
+    pub fn kinds(&self) -> usize {
+        self.cpus.last().map_or(1, |cpu| usize::from(cpu.kind) + 1)
+    }
+
+    /// The kind of a CPU: 0 is the fastest.
+    pub(crate) fn kind(&self, cpu: usize) -> u8 {
+        self.cpus.iter().find(|known| known.number == cpu).map_or(0, |known| known.kind)
     }
 
     /// The NUMA node that holds all of `cpus`; `None` when they spread over several.

@@ -3,7 +3,7 @@
  * forms in calls of both forms.
  *
  * Covers: 6.3, 6.4, 6.5, 6.6, 6.7, 6.8, 6.9.1, 6.9.5, 6.9.6, 6.10, 6.11, 6.12
- * Ranks: 1 2 3 4 5 8
+ * Ranks: 1 2 3 4 5 6 7 8
  * Timeout: 180
  */
 #include "every.h"

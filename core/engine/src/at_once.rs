@@ -113,8 +113,7 @@ impl Engine {
                     return Soon::Received(Status { source, tag, bytes: u64::from(bytes), cancelled: false });
                 }
                 Some(Seen::Announced) => return Soon::Announced,
-                Some(Seen::Other) if self.takes_credit(from.peer) => continue,
-                Some(Seen::Other) => return Soon::Nothing,
+                Some(Seen::Other) => return Soon::Behind,
                 None => {}
             }
             turn += 1;
@@ -132,9 +131,22 @@ impl Engine {
         }
     }
 
-    /// Takes a peer's next packet if it gives credit back, which is no reason to leave the short way. False: it is another one.
+    /// As [`Engine::receive_at_once`], which has just found an announcement or another packet first: credit is no reason to leave the
+    /// short way.
     #[cold]
     #[inline(never)]
+    pub fn receive_behind_credit(&mut self, from: Envelope, buffer: &mut RecvBuf, turns: u32) -> Soon {
+        // The usual case is one packet of credit. A peer that sends nothing else is served with all others.
+        for _ in 0..4 {
+            match self.receive_at_once(from, buffer, turns) {
+                Soon::Behind if self.takes_credit(from.peer) => {}
+                soon => return soon,
+            }
+        }
+        Soon::Behind
+    }
+
+    /// Takes a peer's next packet if it gives credit back. False: it is another one, or messages waited for it.
     fn takes_credit(&mut self, id: PeerId) -> bool {
         let Some(index) = self.state.peers.index(id) else { return false };
         let taken = self.fabric.receive(id, CreditBack { state: &mut self.state, index }) == Some(true);

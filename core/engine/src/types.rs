@@ -139,6 +139,8 @@ pub enum Soon {
     Received(Status),
     /// The very message is announced: post a receive for it, then make progress.
     Announced,
+    /// Another packet came first: see [`crate::Engine::receive_behind_credit`].
+    Behind,
     /// Nothing, or something that is not simple.
     Nothing,
 }

@@ -193,10 +193,15 @@ fn receive_by_pieces(world: &mut World, programs: &mut [Program], random: &mut R
     let room = Scratch::new(ROOM);
     let mut buffer = room.recv_buf(0, ROOM);
     let engine = &mut world.engines[rank as usize];
-    let arriving = match engine.receive_at_once(from, &mut buffer, 1 + random.below(3) as u32) {
+    let turns = 1 + random.below(3) as u32;
+    let soon = match engine.receive_at_once(from, &mut buffer, turns) {
+        Soon::Behind => engine.receive_behind_credit(from, &mut buffer, turns),
+        soon => soon,
+    };
+    let arriving = match soon {
         Soon::Received(status) => Arriving::Received(status),
         Soon::Announced => engine.receive_pieces(from, buffer, 7, 1 + random.below(3) as u32).unwrap(),
-        Soon::Nothing => return,
+        Soon::Behind | Soon::Nothing => return,
     };
     let (request, received) = match arriving {
         Arriving::Received(status) => (None, Some(status)),

@@ -140,6 +140,8 @@ fn credit_in_front_of_a_message_does_not_end_the_short_way() {
     }
     assert_eq!(world.engines[1].send_pieces(envelope(0, 1), &bytes, 9000), Some(LENGTH));
     let mut buffer = room.recv_buf(0, LENGTH);
-    let soon = world.engines[0].receive_at_once(envelope(1, 1), &mut buffer, 1);
-    assert_eq!(soon, Soon::Announced, "credit is the first packet");
+    let engine = &mut world.engines[0];
+    let soon = engine.receive_at_once(envelope(1, 1), &mut buffer, 1);
+    assert_eq!(soon, Soon::Behind, "credit is the first packet");
+    assert_eq!(engine.receive_behind_credit(envelope(1, 1), &mut buffer, 1), Soon::Announced);
 }

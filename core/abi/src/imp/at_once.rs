@@ -214,10 +214,10 @@ pub(crate) unsafe fn recv(
     // SAFETY: the caller's promise; the reference is not used after this call.
     let process = unsafe { gate::process_alone() };
     let bytes = run(process, buf, count, datatype)?;
-    let comm = member(&process.comms, comm, source, tag)?;
-    let owner = comm.handle.0;
-    let source = Rank(source as u32);
-    let envelope = Envelope { peer: comm.group.peer(source), context: comm.context, source, tag: Tag(tag) };
+    let here = member(&process.comms, comm, source, tag)?;
+    let from = Rank(source as u32);
+    let envelope =
+        Envelope { peer: here.group.peer(from), context: here.context, source: from, tag: Tag(tag) };
     // SAFETY: the caller's promise: the program's memory is ours during this call.
     let mut buffer = unsafe { RecvBuf::contiguous(buf.cast(), bytes) };
     let spins = process.spins();
@@ -228,8 +228,48 @@ pub(crate) unsafe fn recv(
             DONE
         }
         // SAFETY: the caller's promise.
-        Soon::Announced => unsafe { recv_announced(process, envelope, buffer, owner, status) },
+        Soon::Announced | Soon::Behind => unsafe {
+            recv_pieces(buf, count, datatype, source, tag, comm, status)
+        },
         Soon::Nothing => None,
+    }
+}
+
+/// `MPI_Recv` of a message that is announced, or behind another packet; `None`: nothing was done that the general way would not do.
+/// Out of line with the program's arguments, which the caller has at hand anyway.
+///
+/// # Safety
+/// See [`send`].
+#[cold]
+#[inline(never)]
+unsafe fn recv_pieces(
+    buf: *mut c_void,
+    count: i64,
+    datatype: MPI_Datatype,
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    status: *mut MPI_Status,
+) -> Option<c_int> {
+    // SAFETY: the caller's promise; the reference is not used after this call.
+    let process = unsafe { gate::process_alone() };
+    let bytes = run(process, buf, count, datatype)?;
+    let comm = member(&process.comms, comm, source, tag)?;
+    let owner = comm.handle.0;
+    let source = Rank(source as u32);
+    let envelope = Envelope { peer: comm.group.peer(source), context: comm.context, source, tag: Tag(tag) };
+    // SAFETY: the caller's promise: the program's memory is ours during this call.
+    let mut buffer = unsafe { RecvBuf::contiguous(buf.cast(), bytes) };
+    let spins = process.spins();
+    match process.engine.receive_behind_credit(envelope, &mut buffer, spins) {
+        Soon::Received(received) => {
+            // SAFETY: the program's status.
+            unsafe { status::write_message(status, &received) };
+            DONE
+        }
+        // SAFETY: the caller's promise.
+        Soon::Announced => unsafe { recv_announced(process, envelope, buffer, owner, status) },
+        Soon::Behind | Soon::Nothing => None,
     }
 }
 

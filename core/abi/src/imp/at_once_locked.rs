@@ -89,7 +89,7 @@ impl Message<'_> {
                 let comm = MPI_Comm::from_raw(owner);
                 Some(raise::finish_on_comm("MPI_Recv", comm, point_to_point::check(done.error)))
             }
-            Soon::Nothing => {
+            Soon::Behind | Soon::Nothing => {
                 own.leave(spins > 1);
                 None
             }

@@ -2,40 +2,18 @@
 //! figures.
 
 mod common;
+#[path = "../../softroce/tests/common/counted.rs"]
+mod counted;
 
 use common::{Air, Antenna, address};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::{Cell, RefCell};
+use counted::live;
+use std::cell::RefCell;
 use std::rc::Rc;
 use weft_api::Transport;
 use weft_api::verbs::{Hca, PortAddress, ProtectionDomain, QueuePairNumber, QueuePairPlan, Service};
 use weft_rdma::{Directory, PeerCard, RailCard, Rdma};
 use weft_softroce::Card;
 use weft_types::{PeerId, Result};
-
-struct Counting;
-
-thread_local! {
-    static LIVE: Cell<usize> = const { Cell::new(0) };
-}
-
-// SAFETY: every request is the system's; the counter is beside it and takes no memory itself.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        LIVE.set(LIVE.get().wrapping_add(layout.size()));
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, address: *mut u8, layout: Layout) {
-        LIVE.set(LIVE.get().wrapping_sub(layout.size()));
-        // SAFETY: the caller's promise.
-        unsafe { System.dealloc(address, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// Knows everybody, as the launcher's store does.
 #[derive(Debug)]
@@ -62,24 +40,24 @@ fn the_silent_cost_nothing_and_others_little() {
     )
     .unwrap();
     air.borrow_mut().loss = 1.0; // Packets under way are nobody's memory.
-    let before = LIVE.get();
+    let before = live();
     for _ in 0..1_000 {
         rdma.progress();
         assert!(!rdma.is_gone(PeerId(999_999)) && rdma.peek(PeerId(999_999)).is_none());
     }
-    assert_eq!(LIVE.get(), before, "processes that nobody talked to");
+    assert_eq!(live(), before, "processes that nobody talked to");
 
     const PEERS: usize = 1 << 10;
     for peer in 1..=PEERS {
         rdma.connect(PeerId(peer as u32)).unwrap();
         rdma.progress();
     }
-    let all = (LIVE.get() - before) / PEERS;
+    let all = (live() - before) / PEERS;
 
     let mut card = Card::new(address(1), Antenna(air, address(1)));
     let queue = card.make_completion_queue(16).unwrap();
     let shared = card.make_shared_receive_queue(16).unwrap();
-    let before = LIVE.get();
+    let before = live();
     for _ in 0..PEERS {
         card.make_queue_pair(QueuePairPlan {
             domain: ProtectionDomain(0),
@@ -93,7 +71,7 @@ fn the_silent_cost_nothing_and_others_little() {
         })
         .unwrap();
     }
-    let device = (LIVE.get() - before) / PEERS;
+    let device = (live() - before) / PEERS;
     let said =
         format!("a connected one {} bytes here, and {device} in the emulator's queue pair", all - device);
     assert!(include_str!("../README.md").contains(&said), "the readme should say: {said}");

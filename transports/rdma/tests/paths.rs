@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{Air, Virtual, address, addresses_on, fabric_on, fabric_over, with_several};
+use common::{Air, Virtual, address, addresses_on, fabric_on, fabric_over, pieces, with_several};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
@@ -92,14 +92,6 @@ struct World {
 }
 
 const SOURCE: usize = 80_000;
-
-/// Where each of `count` pieces of so many bytes begins, and its length.
-fn pieces(bytes: usize, count: usize) -> impl Iterator<Item = (usize, usize)> {
-    (0..count).map(move |at| {
-        let [begin, end] = [at, at + 1].map(|at| bytes * at / count);
-        (begin, end - begin)
-    })
-}
 
 fn length_of(number: u32) -> usize {
     // Tiny, inline, in a slot of several packets.

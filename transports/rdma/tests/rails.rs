@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Air, Virtual, address_on, fabric_on};
+use common::{Air, Virtual, address_on, fabric_on, pieces};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 use weft_api::Transport;
@@ -174,14 +174,6 @@ fn a_dead_rail_hands_its_work_to_the_other() {
         assert!(fabric.ends[0].counts().shared > shared, "seed {seed}");
         assert!(fabric.ends.iter_mut().all(|end| end.lost().is_none()), "seed {seed}");
     }
-}
-
-/// Where each of `count` pieces of so many bytes begins, and its length.
-fn pieces(bytes: usize, count: usize) -> impl Iterator<Item = (usize, usize)> {
-    (0..count).map(move |at| {
-        let [begin, end] = [at, at + 1].map(|at| bytes * at / count);
-        (begin, end - begin)
-    })
 }
 
 /// Two devices that stay dead, both connections of which are in use: all is over once, and everybody who waits hears of it.

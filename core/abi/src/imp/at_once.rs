@@ -197,6 +197,28 @@ pub(crate) unsafe fn isend(
     DONE
 }
 
+/// What `MPI_Recv` waits for, the program's memory, and the communicator's handle; `None`: it is not simple.
+///
+/// # Safety
+/// See [`send`].
+#[inline(always)]
+unsafe fn awaited(
+    process: &Process,
+    buf: *mut c_void,
+    count: i64,
+    datatype: MPI_Datatype,
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> Option<(Envelope, RecvBuf, u32)> {
+    let bytes = run(process, buf, count, datatype)?;
+    let comm = member(&process.comms, comm, source, tag)?;
+    let source = Rank(source as u32);
+    let envelope = Envelope { peer: comm.group.peer(source), context: comm.context, source, tag: Tag(tag) };
+    // SAFETY: the caller's promise: the program's memory is ours during this call.
+    Some((envelope, unsafe { RecvBuf::contiguous(buf.cast(), bytes) }, comm.handle.0))
+}
+
 /// `MPI_Recv`.
 ///
 /// # Safety
@@ -213,13 +235,8 @@ pub(crate) unsafe fn recv(
 ) -> Option<c_int> {
     // SAFETY: the caller's promise; the reference is not used after this call.
     let process = unsafe { gate::process_alone() };
-    let bytes = run(process, buf, count, datatype)?;
-    let here = member(&process.comms, comm, source, tag)?;
-    let from = Rank(source as u32);
-    let envelope =
-        Envelope { peer: here.group.peer(from), context: here.context, source: from, tag: Tag(tag) };
-    // SAFETY: the caller's promise: the program's memory is ours during this call.
-    let mut buffer = unsafe { RecvBuf::contiguous(buf.cast(), bytes) };
+    // SAFETY: the caller's promise.
+    let (envelope, mut buffer, _) = unsafe { awaited(process, buf, count, datatype, source, tag, comm) }?;
     let spins = process.spins();
     match process.engine.receive_at_once(envelope, &mut buffer, spins) {
         Soon::Received(received) => {
@@ -253,13 +270,8 @@ unsafe fn recv_pieces(
 ) -> Option<c_int> {
     // SAFETY: the caller's promise; the reference is not used after this call.
     let process = unsafe { gate::process_alone() };
-    let bytes = run(process, buf, count, datatype)?;
-    let comm = member(&process.comms, comm, source, tag)?;
-    let owner = comm.handle.0;
-    let source = Rank(source as u32);
-    let envelope = Envelope { peer: comm.group.peer(source), context: comm.context, source, tag: Tag(tag) };
-    // SAFETY: the caller's promise: the program's memory is ours during this call.
-    let mut buffer = unsafe { RecvBuf::contiguous(buf.cast(), bytes) };
+    // SAFETY: the caller's promise.
+    let (envelope, mut buffer, owner) = unsafe { awaited(process, buf, count, datatype, source, tag, comm) }?;
     let spins = process.spins();
     match process.engine.receive_behind_credit(envelope, &mut buffer, spins) {
         Soon::Received(received) => {

@@ -394,3 +394,11 @@ impl Virtual {
         }
     }
 }
+
+/// Where each of `count` pieces of so many bytes begins, and its length.
+pub fn pieces(bytes: usize, count: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..count).map(move |at| {
+        let [begin, end] = [at, at + 1].map(|at| bytes * at / count);
+        (begin, end - begin)
+    })
+}

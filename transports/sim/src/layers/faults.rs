@@ -18,12 +18,12 @@
 //! when it is looked at.
 
 use super::endings::Endings;
-use super::fronts::Fronts;
+use super::fronts::{Fronts, Losses};
 use super::nap::{Due, Napping};
 use super::{Clock, pass, plainly};
 use crate::Random;
 use std::cell::Cell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use weft_api::verbs::Access;
 use weft_api::zero_copy::{
     Atomic, Completed, LocalRun, MemoryRange, Region, RegionId, RemoteMemory, RemoteRun, Token, Unregistered,
@@ -100,10 +100,8 @@ pub struct Faulty<T> {
     ended: u64,
     registrations: u64,
     readings: u64,
-    /// Losses to be told: those that happened here, and others whose last packets were held back.
-    lost: VecDeque<(PeerId, bool)>,
-    /// Whether what was told last was a farewell.
-    only_parted: bool,
+    /// Those that happened here, and others.
+    losses: Losses,
     due: Due,
     injected: Injected,
 }
@@ -127,8 +125,7 @@ impl<T: Transport> Faulty<T> {
             ended: 0,
             registrations: 0,
             readings: 0,
-            lost: VecDeque::new(),
-            only_parted: false,
+            losses: Losses::default(),
             due: Due::new(),
             injected: Injected::default(),
         }
@@ -209,7 +206,7 @@ impl<T: Transport> Faulty<T> {
         if !std::mem::replace(&mut between.dead, true) {
             self.injected.deaths += 1;
             self.inner.give_up(peer);
-            self.lost.push_back((peer, false));
+            self.losses.add(peer);
         }
     }
 
@@ -310,25 +307,13 @@ impl<T: Transport> Transport for Faulty<T> {
     }
 
     fn lost(&mut self) -> Option<PeerId> {
-        while let Some(peer) = self.inner.lost() {
-            let parted = self.inner.has_only_parted();
-            if !parted && self.is_dead(peer) {
-                continue;
-            }
-            let was_held = self.fronts.unveil(peer);
-            self.lost.push_back((peer, parted));
-            if was_held {
-                // After what it sent has been looked at.
-                return None;
-            }
-        }
-        let (peer, parted) = self.lost.pop_front()?;
-        self.only_parted = parted;
-        Some(peer)
+        let Faulty { inner, fronts, peers, losses, .. } = self;
+        let is_dead = |peer: PeerId| peers.get(&peer.0).is_some_and(|between| between.dead);
+        losses.next(inner, fronts, is_dead)
     }
 
     fn has_only_parted(&self) -> bool {
-        self.only_parted
+        self.losses.only_parted()
     }
 
     fn read_remote(&mut self, peer: PeerId, address: u64, into: &mut [u8]) -> weft_types::Result<()> {

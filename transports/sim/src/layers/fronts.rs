@@ -1,7 +1,7 @@
 //! Packets that have come and are not shown yet: the front one of each peer waits in the transport below until it is due.
 
 use super::nap::Due;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 use weft_api::Transport;
 use weft_types::{Farewell, PeerId};
@@ -94,6 +94,50 @@ impl Fronts {
         let peer = known.into_iter().map(PeerId).find(|&peer| is_shown(self, below, peer))?;
         self.last = peer.0;
         Some(peer)
+    }
+}
+
+/// Losses that are to be told after what the lost had sent was looked at.
+#[derive(Debug, Default)]
+pub(super) struct Losses {
+    /// Who, and whether it only parted.
+    waiting: VecDeque<(PeerId, bool)>,
+    /// Whether what was told last was a farewell.
+    only_parted: bool,
+}
+
+impl Losses {
+    /// A loss that the transport below knows nothing of.
+    pub(super) fn add(&mut self, peer: PeerId) {
+        self.waiting.push_back((peer, false));
+    }
+
+    /// As [`Transport::lost`]; `is_known`: the layer has told of that death itself.
+    pub(super) fn next<T: Transport>(
+        &mut self,
+        below: &mut T,
+        fronts: &mut Fronts,
+        is_known: impl Fn(PeerId) -> bool,
+    ) -> Option<PeerId> {
+        while let Some(peer) = below.lost() {
+            let parted = below.has_only_parted();
+            if !parted && is_known(peer) {
+                continue;
+            }
+            self.waiting.push_back((peer, parted));
+            if fronts.unveil(peer) {
+                // After what it sent has been looked at.
+                return None;
+            }
+        }
+        let (peer, parted) = self.waiting.pop_front()?;
+        self.only_parted = parted;
+        Some(peer)
+    }
+
+    /// As [`Transport::has_only_parted`].
+    pub(super) const fn only_parted(&self) -> bool {
+        self.only_parted
     }
 }
 

@@ -14,10 +14,10 @@
 //! the time of the model from its being found, whichever is sooner.
 
 use super::endings::Endings;
-use super::fronts::Fronts;
+use super::fronts::{Fronts, Losses};
 use super::nap::{Due, Napping};
 use super::{Clock, pass, plainly};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use weft_api::verbs::Access;
 use weft_api::zero_copy::{
     Atomic, Completed, LocalRun, MemoryRange, Region, RegionId, RemoteMemory, RemoteRun, Token, Unregistered,
@@ -57,8 +57,7 @@ pub struct Late<T> {
     /// When the end of an operation may be told.
     open: BTreeMap<u64, u64>,
     endings: Endings,
-    lost: VecDeque<(PeerId, bool)>,
-    only_parted: bool,
+    losses: Losses,
     due: Due,
     buffer: Vec<u8>,
     /// Packets and ends of operations that were not shown when they were first seen.
@@ -77,8 +76,7 @@ impl<T: Transport> Late<T> {
             fronts: Fronts::default(),
             open: BTreeMap::new(),
             endings: Endings::default(),
-            lost: VecDeque::new(),
-            only_parted: false,
+            losses: Losses::default(),
             due: Due::new(),
             buffer: Vec::new(),
             waited: 0,
@@ -295,20 +293,11 @@ impl<T: Transport> Transport for Late<T> {
     }
 
     fn lost(&mut self) -> Option<PeerId> {
-        while let Some(peer) = self.inner.lost() {
-            self.lost.push_back((peer, self.inner.has_only_parted()));
-            if self.fronts.unveil(peer) {
-                // After what it sent has been looked at.
-                return None;
-            }
-        }
-        let (peer, parted) = self.lost.pop_front()?;
-        self.only_parted = parted;
-        Some(peer)
+        self.losses.next(&mut self.inner, &mut self.fronts, |_| false)
     }
 
     fn has_only_parted(&self) -> bool {
-        self.only_parted
+        self.losses.only_parted()
     }
 
     fn read_remote(&mut self, peer: PeerId, address: u64, into: &mut [u8]) -> weft_types::Result<()> {

@@ -23,8 +23,6 @@ const ALL_ON_DEMAND: u32 = IBV_ODP_SUPPORT_SEND
 pub(crate) struct Kind {
     /// Its devices' names are this and a number.
     pub(crate) name: &'static str,
-    /// Whether it has datagrams, and connects without a manager.
-    pub(crate) adapter: bool,
     /// Whether it has reliable connections.
     pub(crate) connections: bool,
     pub(crate) port_state: i32,
@@ -51,7 +49,6 @@ pub(crate) struct Kind {
 /// As the kernel's soft-RoCE.
 const SOFT: Kind = Kind {
     name: "soft",
-    adapter: true,
     connections: true,
     port_state: IBV_PORT_ACTIVE,
     atomics: IBV_ATOMIC_HCA,
@@ -85,7 +82,6 @@ pub(crate) const KINDS: &[Kind] = &[
     Kind { name: "tight", most_pairs: 3, takes_along: true, ..SOFT },
     Kind { name: "old", extended: false, atomics: IBV_ATOMIC_NONE, inline: 64, ..SOFT },
     Kind { name: "down", port_state: 1, ..SOFT },
-    Kind { name: "warp", adapter: false, atomics: IBV_ATOMIC_NONE, takes_along: true, ..SOFT },
     Kind { name: "little", memory: 2 << 10, takes_along: true, ..SOFT },
     Kind { name: "loose", connections: false, ..SOFT },
 ];

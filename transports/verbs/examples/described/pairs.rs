@@ -21,7 +21,7 @@ pub unsafe extern "C" fn ibv_create_qp(domain: *mut ibv_pd, plan: *mut ibv_qp_in
     let object = around(context);
     let kind = kind(object.at);
     let is_datagram = plan.qp_type == IBV_QPT_UD;
-    if is_datagram && !kind.adapter || !is_datagram && !kind.connections {
+    if !is_datagram && !kind.connections {
         return fail(libc::EOPNOTSUPP);
     }
     if plan.cap.max_inline_data > kind.inline || plan.cap.max_send_sge > 4 {

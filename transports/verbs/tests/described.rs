@@ -16,17 +16,6 @@ use weft_rdma::Rdma;
 use weft_types::params::Choice as Setting;
 use weft_verbs::{Choice, Verbs};
 
-/// Places of the kinds in the library's table.
-const SOFT: usize = 0;
-const CARD: usize = 1;
-const PARTLY: usize = 2;
-const FEW: usize = 3;
-const TIGHT: usize = 4;
-const OLD: usize = 5;
-const DOWN: usize = 6;
-const LITTLE: usize = 8;
-const LOOSE: usize = 9;
-
 fn joined(choice: Choice, service: Service) -> Two<Verbs, Verbs> {
     let open = || Verbs::open(choice.clone()).unwrap();
     Two::new(open(), open(), service, ())
@@ -34,21 +23,21 @@ fn joined(choice: Choice, service: Service) -> Two<Verbs, Verbs> {
 
 mod as_the_kernels {
     fn make(service: super::Service) -> Option<super::Two<super::Verbs, super::Verbs>> {
-        Some(super::joined(super::port(super::SOFT, "soft0"), service))
+        Some(super::joined(super::port("soft0"), service))
     }
     crate::battery!(make);
 }
 
 mod as_a_card {
     fn make(service: super::Service) -> Option<super::Two<super::Verbs, super::Verbs>> {
-        Some(super::joined(super::port(super::CARD, "card0"), service))
+        Some(super::joined(super::port("card0"), service))
     }
     crate::battery!(make);
 }
 
 /// The kit; afterwards nothing of the device is left.
-fn kit_over(kind: usize, name: &str, adjust: impl Fn(&mut Rdma<Verbs>), immortal: bool) {
-    let choice = port(kind, name);
+fn kit_over(name: &str, adjust: impl Fn(&mut Rdma<Verbs>), immortal: bool) {
+    let choice = port(name);
     kit::every_property(|processes| {
         let cards = Cards::default();
         let mut ends: Vec<_> = (0..processes).map(|process| open(&choice, process, cards.clone())).collect();
@@ -65,18 +54,18 @@ fn kit_over(kind: usize, name: &str, adjust: impl Fn(&mut Rdma<Verbs>), immortal
 
 #[test]
 fn every_property_holds_as_with_the_kernels_device() {
-    kit_over(SOFT, "soft1", |_| {}, false);
+    kit_over("soft1", |_| {}, false);
 }
 
 #[test]
 fn every_property_holds_as_with_a_card() {
-    kit_over(CARD, "card1", |_| {}, false);
+    kit_over("card1", |_| {}, false);
     assert!(count("card1", "on_demand") > 0 && count("card1", "from_own_memory") > 0);
 }
 
 #[test]
 fn every_property_holds_with_one_connection() {
-    kit_over(CARD, "card2", |end| end.set_connections(1), true);
+    kit_over("card2", |end| end.set_connections(1), true);
 }
 
 /// Records in memory, seen in order without a completion.
@@ -86,18 +75,18 @@ fn every_property_holds_with_rings() {
         end.set_rings(Setting::On);
         end.set_ring_limits(2, 1);
     };
-    kit_over(CARD, "card3", rings, false);
-    kit_over(SOFT, "soft3", rings, false);
+    kit_over("card3", rings, false);
+    kit_over("soft3", rings, false);
 }
 
 #[test]
 fn every_property_holds_with_few_queue_pairs() {
-    kit_over(TIGHT, "tight1", |_| {}, true);
+    kit_over("tight1", |_| {}, true);
 }
 
 #[test]
 fn every_property_holds_with_an_old_driver() {
-    kit_over(OLD, "old1", |_| {}, false);
+    kit_over("old1", |_| {}, false);
 }
 
 const PAGE: usize = 4096;
@@ -122,7 +111,7 @@ fn unmap(at: usize) {
 /// our own are neither that nor written in any order.
 #[test]
 fn regions_follow_their_mappings_where_the_device_pages_on_demand() {
-    let mut two = joined(port(CARD, "card4"), Service::ReliableConnection);
+    let mut two = joined(port("card4"), Service::ReliableConnection);
     two.connect(Access::ALL);
     assert!(two.a.hca.facts().on_demand && two.a.hca.limits().follows_mappings);
     let asked = || ["on_demand", "relaxed", "plain"].map(|what| count("card4", what));
@@ -156,8 +145,8 @@ fn regions_follow_their_mappings_where_the_device_pages_on_demand() {
 /// A device that cannot page for everything is not asked to, and one that knows no relaxed ordering is not disturbed by the wish.
 #[test]
 fn nothing_is_asked_for_that_a_device_does_not_offer() {
-    for (kind, name, relaxed) in [(PARTLY, "partly0", 1), (SOFT, "soft4", 0), (OLD, "old4", 0)] {
-        let mut device = Verbs::open(port(kind, name)).unwrap();
+    for (name, relaxed) in [("partly0", 1), ("soft4", 0), ("old4", 0)] {
+        let mut device = Verbs::open(port(name)).unwrap();
         assert!(!device.facts().on_demand && !device.limits().follows_mappings, "{name}");
         assert_eq!(device.facts().inner_memory, 0);
         let at = page(0) as u64;
@@ -172,7 +161,7 @@ fn nothing_is_asked_for_that_a_device_does_not_offer() {
 /// What there is no key or no memory for is `Exhausted`, which whoever keeps regions takes for a wish to give some back.
 #[test]
 fn a_device_without_further_regions_says_so_and_takes_the_next_one() {
-    let mut device = Verbs::open(port(FEW, "few0")).unwrap();
+    let mut device = Verbs::open(port("few0")).unwrap();
     assert_eq!(device.limits().max_regions, 12);
     let bytes = [0_u8; 100];
     let (at, length) = (bytes.as_ptr() as u64, bytes.len() as u64);
@@ -190,7 +179,7 @@ fn a_device_without_further_regions_says_so_and_takes_the_next_one() {
 
 #[test]
 fn short_messages_are_sent_from_the_devices_memory() {
-    let mut two = joined(port(LITTLE, "little0"), Service::ReliableConnection);
+    let mut two = joined(port("little0"), Service::ReliableConnection);
     two.connect(Access::ALL);
     let bytes = |two: &Two<Verbs, Verbs>| [&two.a, &two.b].map(|end| end.hca.facts().inner_memory);
     assert_eq!(bytes(&two), [2048, 0], "who comes first has it; the other does without");
@@ -243,9 +232,9 @@ fn short_messages_are_sent_from_the_devices_memory() {
 #[test]
 fn what_cannot_be_used_is_refused_with_a_reason() {
     let why = |choice: Choice| Verbs::open(choice).unwrap_err().to_string();
-    assert!(why(port(DOWN, "down0")).contains("port 1 of down0 is not active any more"));
-    assert!(why(port(LOOSE, "loose0")).contains("loose0 makes no reliable connections"));
-    let missing = Choice { device: "none0".to_owned(), ..port(SOFT, "soft5") };
+    assert!(why(port("down0")).contains("port 1 of down0 is not active any more"));
+    assert!(why(port("loose0")).contains("loose0 makes no reliable connections"));
+    let missing = Choice { device: "none0".to_owned(), ..port("soft5") };
     assert!(why(missing).contains("none0 is gone"));
     for name in ["down0", "loose0", "soft5"] {
         assert_eq!(count(name, "alive"), 0, "{name}");

@@ -95,11 +95,15 @@ pub(crate) fn name(at: usize) -> String {
     format!("{}{}", kind(at).name, at % OF_EACH)
 }
 
-pub(crate) fn address(at: usize) -> SocketAddr {
-    SocketAddr::from((Ipv4Addr::new(10, 77, (at / OF_EACH) as u8, 1 + (at % OF_EACH) as u8), 4791))
+pub(crate) fn address(at: usize) -> Ipv4Addr {
+    Ipv4Addr::new(10, 77, (at / OF_EACH) as u8, 1 + (at % OF_EACH) as u8)
+}
+
+pub(crate) fn socket(at: usize) -> SocketAddr {
+    SocketAddr::from((address(at), 4791))
 }
 
 /// The device of an address.
 pub(crate) fn find(address: SocketAddr) -> Option<usize> {
-    (0..KINDS.len() * OF_EACH).find(|&at| self::address(at).ip() == address.ip())
+    (0..KINDS.len() * OF_EACH).find(|&at| self::address(at) == address.ip())
 }

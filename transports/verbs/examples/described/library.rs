@@ -1,6 +1,6 @@
 //! The functions that are found by their names, under the library's own.
 
-use crate::devices::{KINDS, OF_EACH, kind, name};
+use crate::devices::{KINDS, OF_EACH, address, kind, name};
 use crate::extended::around_context;
 use crate::objects::*;
 use crate::posting::table;
@@ -63,7 +63,6 @@ pub unsafe extern "C" fn ibv_get_device_list(count: *mut c_int) -> *mut *mut ibv
             *place = byte as c_char;
         }
         base.node_type = 1; // A channel adapter.
-
         hand_out(Listed { base, at }).cast()
     });
     let list: Vec<*mut ibv_device> = list.chain([null_mut()]).collect();
@@ -425,7 +424,8 @@ pub unsafe extern "C" fn ibv_destroy_srq(queue: *mut ibv_srq) -> c_int {
     0
 }
 
-/// For tests: a count of a device, by the name that it has in [`crate::world::Counts`]; of `alive`, their sum.
+/// For tests: a count of a device, by the name that it has in [`crate::world::Counts`]; of `alive`, their sum. `address`: its
+/// address, of IPv4.
 ///
 /// # Safety
 /// Both texts end with 0.
@@ -434,8 +434,9 @@ pub unsafe extern "C" fn described_count(device: *const c_char, what: *const c_c
     // SAFETY: the caller's promise.
     let (device, what) = unsafe { (CStr::from_ptr(device), CStr::from_ptr(what)) };
     let at = (0..KINDS.len() * OF_EACH).find(|&at| name(at).as_bytes() == device.to_bytes());
+    let at = at.unwrap_or_else(|| misuse("there is no such device"));
     let mut world = world();
-    let counts = world.unit(at.unwrap_or_else(|| misuse("there is no such device"))).counts;
+    let counts = world.unit(at).counts;
     match what.to_bytes() {
         b"alive" => counts.alive.iter().sum(),
         b"refused" => counts.refused,
@@ -444,6 +445,7 @@ pub unsafe extern "C" fn described_count(device: *const c_char, what: *const c_c
         b"plain" => counts.plain,
         b"from_own_memory" => counts.from_own_memory,
         b"own_memory" => counts.own_memory,
+        b"address" => u64::from(address(at).to_bits()),
         _ => misuse("there is no such count"),
     }
 }

@@ -1,6 +1,6 @@
 //! The devices, and what moves between them: at once when something is posted, and by a thread that looks at the clock.
 
-use crate::devices::{Kind, address, find, kind};
+use crate::devices::{Kind, find, kind, socket};
 use crate::posting::entry;
 use crate::sys::{ibv_cq, ibv_wc};
 use nix::sys::uio::{RemoteIoVec, process_vm_readv, process_vm_writev};
@@ -134,7 +134,7 @@ impl World {
     pub(crate) fn unit(&mut self, at: usize) -> &mut Unit {
         self.units.entry(at).or_insert_with(|| Unit {
             kind: kind(at),
-            core: Device::new(address(at), Program),
+            core: Device::new(socket(at), Program),
             queues: HashMap::new(),
             pairs: HashMap::new(),
             regions_of: HashMap::new(),

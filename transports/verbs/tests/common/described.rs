@@ -2,6 +2,7 @@
 
 use libloading::os::unix::Library;
 use std::ffi::{CString, c_char};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use weft_api::verbs::DeviceAddress;
@@ -32,12 +33,10 @@ fn counts() -> Count {
     unsafe { *library.get(b"described_count\0").unwrap() }
 }
 
-/// The port of a described device: a kind and a number, see `examples/described/devices.rs`.
-pub fn port(kind: usize, name: &str) -> Choice {
-    let number: u8 = name.trim_start_matches(|letter: char| letter.is_alphabetic()).parse().unwrap();
-    let socket = format!("10.77.{kind}.{}:4791", number + 1).parse().unwrap();
+/// The port of a described device: a kind of `examples/described/devices.rs` and a number.
+pub fn port(name: &str) -> Choice {
+    let socket = SocketAddr::from((Ipv4Addr::from_bits(count(name, "address") as u32), 4791));
     let address = DeviceAddress { socket, lid: 0 };
-    counts();
     Choice {
         device: name.to_owned(),
         port: 1,
@@ -49,7 +48,7 @@ pub fn port(kind: usize, name: &str) -> Choice {
     }
 }
 
-/// What the library counts of a device.
+/// What the library counts of a device, or its address.
 pub fn count(device: &str, what: &str) -> u64 {
     let (device, what) = (CString::new(device).unwrap(), CString::new(what).unwrap());
     // SAFETY: both texts end with 0.

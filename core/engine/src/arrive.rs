@@ -517,6 +517,7 @@ impl State {
         if header.value() > request.length || header.value() < u64::from(request.lead) {
             return Todo::Broken("a demand for more data than there is");
         }
+        self.peers.at_mut(index).habits.note(request.length, false);
         request.flags |= ANSWERED;
         request.remote = cts.request;
         request.wanted = header.value();
@@ -539,6 +540,11 @@ impl State {
             return self.stray(index, "an answer to no message");
         };
         let request = self.requests.at_mut(slot);
+        if taken && u64::from(request.lead) < request.length {
+            let habits = &mut self.peers.at_mut(index).habits;
+            habits.note(request.length, true);
+            habits.hear(header.value() as u32);
+        }
         request.flags |= if taken { ANSWERED | TAKEN } else { ANSWERED };
         if request.phase == Phase::Waiting {
             self.finish(slot, None);

@@ -5,7 +5,6 @@
 //! exactly while its queue is not empty or it cannot be sent to; a peer with a queue or streams is in `busy`.
 
 use crate::engine::{Engine, State};
-use crate::layouts::plan;
 use crate::peers::Outgoing;
 use crate::requests::{ANSWERED, Buffer, CANCEL_ASKED, Phase, SYNCHRONOUS, TAKEN};
 use crate::types::{Envelope, SendMode, Started};
@@ -13,8 +12,8 @@ use weft_api::{Refused, Transport};
 use weft_datatype::SendBuf;
 use weft_proto::choice::SendLimits;
 use weft_proto::{
-    EAGER_MOST, ReceivePlan, SendPlan, announcements, charge, piece, piece_with_gaps, plan_send,
-    sender_budget, single_with_gaps,
+    EAGER_MOST, SendPlan, announcements, charge, piece, piece_with_gaps, plan_send, sender_budget,
+    single_with_gaps,
 };
 use weft_types::{PeerId, Result};
 use weft_wire::{Announce, Header, Kind, RemotePlace, SmallPacket, SyncPrefix};
@@ -64,6 +63,7 @@ impl Engine {
         let peer = self.state.peers.at_mut(index);
         if mode != SendMode::Synchronous
             && length <= limits_for(&peer.limits, &buffer).single as usize
+            && !(peer.habits.announces(length as u64) && self.state.requests.moving > ALONE)
             && charge(length as u32) <= peer.window.open()
             && self.fabric.send_copy(to.peer, header, length, |out| buffer.pack(0, out)).is_ok()
         {
@@ -72,6 +72,7 @@ impl Engine {
         }
         if mode != SendMode::Synchronous
             && length > peer.limits.single as usize
+            && !(peer.habits.announces(length as u64) && self.state.requests.moving > ALONE)
             && let Some(bytes) = buffer.plain()
             && let piece = piece(length as u64, &peer.limits) as usize
             && let Some(moved) = self.send_pieces(to, bytes, piece)
@@ -400,11 +401,15 @@ impl Engine {
         };
         let taken = telling.is_some()
             || peer.means.is_some() && peer.is_moved_by_device(request.length)
-            || address != 0
-                && plan(&peer.capabilities, &self.state.config, request.length, true, [None; 2])
-                    == ReceivePlan::SingleCopy;
+            || address != 0 && self.state.config.reads(peer, request.length);
         let limits = limits_for(&peer.limits, request.send_buf());
-        let limits = SendLimits { lead: if others_move { 0 } else { limits.lead }, ..limits };
+        let limits = match others_move {
+            true if address != 0 && peer.habits.announces(request.length) => {
+                SendLimits { eager: 0, lead: 0, ..limits }
+            }
+            true => SendLimits { lead: 0, ..limits },
+            false => limits,
+        };
         match plan_send(request.length, prefix as u32, &limits, peer.window.left(), taken) {
             SendPlan::Eager => {
                 let (length, buffer) = (request.length as usize, request.send_buf());

@@ -5,9 +5,10 @@ use crate::in_vain::InVain;
 use crate::internal::Notice;
 use crate::landings::Landings;
 use crate::messages::Messages;
+use crate::paces::Stopwatch;
 use crate::parting::Partings;
 use crate::peers::Peers;
-use crate::requests::{ABANDONED, ANYBODY, Buffer, LEASED, Phase, RELEASED, Requests, WATCHED};
+use crate::requests::{ABANDONED, ANYBODY, Buffer, LEASED, Phase, RELEASED, Requests, TIMED, WATCHED};
 use crate::schedule::{Callback, Schedules};
 use crate::streams::Streams;
 use crate::transports::{EngineBell, Transports};
@@ -81,6 +82,7 @@ pub(crate) struct State {
     pub(crate) wary: bool,
     /// What devices move.
     pub(crate) zero_copies: ZeroCopies,
+    pub(crate) stopwatch: Stopwatch,
 }
 
 impl Engine {
@@ -89,6 +91,7 @@ impl Engine {
     /// # Errors
     /// None today; a fabric may need resources later.
     pub fn new(config: EngineConfig, transports: Transports) -> Result<Engine> {
+        let stopwatch = Stopwatch::new(config.clock);
         let state = State {
             config,
             peers: Peers::default(),
@@ -115,6 +118,7 @@ impl Engine {
             ended_watched: false,
             wary: false,
             zero_copies: ZeroCopies::default(),
+            stopwatch,
         };
         Ok(Engine { fabric: transports, state, in_vain: InVain::default(), looks: 0 })
     }
@@ -558,6 +562,9 @@ impl State {
     /// Ends a request.
     #[inline]
     pub(crate) fn finish(&mut self, slot: u32, error: Option<Error>) {
+        if self.requests.at(slot).flags & TIMED != 0 {
+            self.way_has_ended(slot, error.is_none());
+        }
         let request = self.requests.at_mut(slot);
         let waited = request.phase == Phase::Posted;
         request.phase = Phase::Complete;

@@ -21,6 +21,7 @@ mod levels;
 mod messages;
 mod outlook;
 mod own;
+mod paces;
 mod parting;
 mod peers;
 mod pieces;
@@ -48,6 +49,7 @@ pub use in_vain::Ways;
 pub use landings::{LandingId, Next, PartsOf};
 pub use levels::Levels;
 pub use outlook::{Outlook, Running, Stray};
+pub use paces::Clock;
 pub use rounds::{Begin, Rounds, RoundsCall, needs_slots, needs_slots_later, script, wanted_room};
 pub use schedule::{
     Arguments, Callback, Channel, Failure, KeptRun, Operation, PeerMap, Reduction, ScheduleRun, Then,

@@ -2,10 +2,11 @@
 //! 256 processes of the job that lie below the highest one talked to, nothing else for the silent ones.
 
 use crate::layouts::Exchanged;
+use crate::paces::Habits;
 use crate::zero_copy::Means;
 use std::collections::VecDeque;
 use weft_api::Capabilities;
-use weft_proto::{AnnounceLedger, AnnounceWindow, ReceiveLedger, SendLimits, SendWindow};
+use weft_proto::{AnnounceLedger, AnnounceWindow, Paces, ReceiveLedger, SendLimits, SendWindow};
 use weft_types::{ContextId, PeerId};
 use weft_wire::SmallPacket;
 
@@ -79,6 +80,10 @@ pub(crate) struct Peer {
     pub(crate) lead: Option<Lead>,
     /// What devices can do with its memory, where they can do anything.
     pub(crate) means: Option<Box<Means>>,
+    /// What streams and reading of its messages have cost, once there was one.
+    pub(crate) paces: Option<Box<Paces>>,
+    /// What it did with the messages that were announced to it.
+    pub(crate) habits: Habits,
     /// Layouts that we have told each other, once there is one.
     pub(crate) layouts: Option<Box<Exchanged>>,
     /// How many messages may be announced to it, and the number it may announce.
@@ -180,6 +185,8 @@ impl Peers {
             streams: VecDeque::new(),
             lead: None,
             means: None,
+            paces: None,
+            habits: Habits::default(),
             layouts: None,
             announce: AnnounceWindow::new(announcements),
             announced: AnnounceLedger::new(announcements),

@@ -4,8 +4,9 @@ use crate::arrive::{Todo, truncated};
 use crate::engine::{Engine, pattern};
 use crate::layouts::plan;
 use crate::messages::Place;
+use crate::paces::announced_from;
 use crate::peers::LeadTarget;
-use crate::requests::{Buffer, Phase};
+use crate::requests::{Buffer, Phase, TIMED};
 use crate::types::{Completion, Early, RequestId, Selector, Status};
 use weft_api::Transport;
 use weft_datatype::RecvBuf;
@@ -146,8 +147,10 @@ impl Engine {
         let blocks = [theirs, request.recv_buf().mean_block()];
         let index = self.meet(id);
         self.ask_whether_readable(index);
-        let capabilities = &self.state.peers.at(index).capabilities;
-        match plan(capabilities, &self.state.config, wanted - lead, readable, blocks) {
+        let peer = self.state.peers.at(index);
+        let model = plan(&peer.capabilities, &self.state.config, wanted - lead, readable, blocks);
+        let both = peer.is_compared() && readable && blocks == [None; 2] && !self.state.config.oversubscribed;
+        match if both { self.way_of(index, slot, model) } else { model } {
             ReceivePlan::Stream => self.ask(slot),
             ReceivePlan::SingleCopy => {
                 let request = self.state.requests.at_mut(slot);
@@ -201,6 +204,9 @@ impl Engine {
             let peer = self.state.peers.at_mut(index);
             peer.unreadable = true;
             peer.capabilities.single_copy = false;
+            if self.state.requests.at(slot).flags & TIMED != 0 {
+                self.state.way_has_ended(slot, false);
+            }
             self.ask(slot);
             return true;
         };
@@ -212,8 +218,9 @@ impl Engine {
         }
         request.moved += request.wanted - u64::from(request.lead);
         request.phase = Phase::Receiving;
-        let taken = Header::control(Kind::Taken, request.remote, 0);
-        self.send_control(peer, taken, &[]);
+        let remote = request.remote;
+        let from = self.state.peers.find_mut(peer).map_or(0, |peer| announced_from(peer.paces.as_deref()));
+        self.send_control(peer, Header::control(Kind::Taken, remote, u64::from(from)), &[]);
         self.state.end_when_all_is_here(slot);
         true
     }

@@ -100,6 +100,10 @@ pub(crate) const TRANSFERRING: u16 = 2048;
 /// When it fails its owner must hear of it, because no call returns its error: it was freed ([`RELEASED`]), or was complete for
 /// the program before.
 pub(crate) const ABANDONED: u16 = 4096;
+/// Receive: the time that its message takes counts.
+pub(crate) const TIMED: u16 = 8192;
+/// It is read, not streamed.
+pub(crate) const READS: u16 = 16384;
 
 /// One operation under way.
 #[derive(Debug)]

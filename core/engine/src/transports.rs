@@ -175,6 +175,7 @@ const NONE: Capabilities = Capabilities {
     max_inline: 0,
     max_copy: 0,
     single_copy: false,
+    compared: false,
     latency: 0.0,
     copy_bandwidth: 1.0,
     single_copy_bandwidth: 1.0,

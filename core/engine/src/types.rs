@@ -1,5 +1,6 @@
 //! The values that cross the engine's doors: envelopes, selectors, statuses, identifiers, configuration.
 
+use crate::paces::Clock;
 use weft_datatype::RecvBuf;
 use weft_proto::{Gaps, Rendezvous};
 use weft_types::{ContextId, Error, PeerId, Rank, Tag};
@@ -192,6 +193,8 @@ pub struct EngineConfig {
     pub gaps: Gaps,
     /// How announced messages travel where devices can move them.
     pub rendezvous: Rendezvous,
+    /// Where the time of messages comes from that can come in two ways.
+    pub clock: Clock,
 }
 
 impl EngineConfig {
@@ -208,6 +211,7 @@ impl EngineConfig {
             piece: 32 << 10,
             gaps: Gaps::Auto,
             rendezvous: Rendezvous::Auto,
+            clock: Clock::Machine,
         }
     }
 }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use weft_datatype::Scratch;
 use weft_engine::world::World;
-use weft_engine::{Arriving, Ending, Envelope, RequestId, Selector, SendMode, Soon, Started, Status};
+use weft_engine::{Arriving, Clock, Ending, Envelope, RequestId, Selector, SendMode, Soon, Started, Status};
 use weft_sim::Random;
 use weft_types::{ContextId, ErrorClass, PeerId, Rank, Tag};
 
@@ -81,10 +81,16 @@ fn world(seed: u64, random: &mut Random) -> (World, Vec<Program>) {
             sim.delay = 30;
             sim.single_copy = single_copy;
             sim.denial = denial;
+            sim.compared = seed % 2 == 0;
         })
         .engines(|config| {
             config.eager_limit = 2048;
+            config.clock = Clock::Drawn;
             config.eager_budget_per_sender = 6000;
+            if config.size == 3 {
+                // Messages that are read may leave unasked, too.
+                (config.eager_limit, config.eager_budget_per_sender) = (40_000, 100_000);
+            }
             config.oversubscribed = config.size % 2 == 0;
             config.announcements_per_sender = [64, 1, 3][config.size as usize % 3];
         })

@@ -41,6 +41,8 @@ pub struct Capabilities {
     pub max_copy: usize,
     /// Whether [`Transport::read_remote`] works for this peer.
     pub single_copy: bool,
+    /// Whether a single copy and a stream are two ways through the same memory, of which the time they take decides.
+    pub compared: bool,
     /// Model: seconds from a send call to the packet being seen by a polling receiver.
     pub latency: f64,
     /// Model: bytes per second of copied payload with both ends working.

@@ -275,6 +275,7 @@ impl Transport for Ofi {
                 .max(LEAST_INLINE.min(self.longest - HEAD)),
             max_copy: self.longest - HEAD,
             single_copy: false,
+            compared: false,
             latency: if device { 1.5e-6 } else { 12e-6 },
             copy_bandwidth: if device { speed.min(8e9) } else { speed.min(SOCKET_PACKETS) },
             single_copy_bandwidth: 1e9,

@@ -328,6 +328,7 @@ impl<H: Hca<Bell: Pollable>> Transport for Rdma<H> {
             max_inline: (limits.max_inline as usize).saturating_sub(HEADER_BYTES).min(MAX_COPY),
             max_copy: MAX_COPY,
             single_copy: false,
+            compared: false,
             latency: limits.latency / 2.0,
             // Measured on the emulator 0.62 of what zero copy moves; the copies bound it on fast cards.
             copy_bandwidth: (limits.bandwidth * COPIED).min(COPY_BANDWIDTH),

@@ -281,6 +281,7 @@ impl Transport for Shm {
             max_inline: INLINE_BYTES,
             max_copy: self.segment.layout.max_copy as usize,
             single_copy: self.single_copy.possible(local, self.segment.slot(local)),
+            compared: true,
             latency: LATENCY,
             copy_bandwidth: COPY_BANDWIDTH,
             single_copy_bandwidth: SINGLE_COPY_BANDWIDTH,

@@ -45,6 +45,8 @@ pub struct SimConfig {
     pub delay: u64,
     /// Whether memory of other ranks can be read.
     pub single_copy: bool,
+    /// Whether the time of reading and of streams decides which is used.
+    pub compared: bool,
     /// Probability that reading memory is denied although it is offered.
     pub denial: f64,
     /// Who hears of a rank's death.
@@ -72,6 +74,7 @@ impl Default for SimConfig {
             full: 0.0,
             delay: 20,
             single_copy: true,
+            compared: false,
             denial: 0.0,
             news: News::Everybody,
             device: None,

@@ -47,6 +47,7 @@ impl Transport for SimPort {
             max_inline: net.config.max_inline,
             max_copy: net.config.max_copy,
             single_copy: net.config.single_copy,
+            compared: net.config.compared,
             latency: 1e-6,
             copy_bandwidth: 5e9,
             single_copy_bandwidth: 10e9,

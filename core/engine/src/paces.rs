@@ -1,0 +1,142 @@
+//! How long messages inside a node come, by the time that either way takes ([`weft_proto::Paces`]).
+//!
+//! The receiver decides and takes the time; it tells the sender from which length on messages of a burst are worth announcing
+//! (with `Taken`). What the sender does meanwhile (data that follows its announcement unasked, or none) it does by what the
+//! receiver did with the last message of such a length.
+
+use crate::engine::{Engine, State};
+use crate::layouts::plan;
+use crate::peers::Peer;
+use crate::requests::{READS, TIMED};
+use crate::types::EngineConfig;
+use std::time::Instant;
+use weft_proto::{Paces, ReceivePlan};
+
+/// Where the time of messages comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Clock {
+    /// The machine's.
+    #[default]
+    Machine,
+    /// Each look is later by a number that is drawn, always the same: for worlds that must repeat.
+    Drawn,
+}
+
+/// Nanoseconds since an engine was made.
+#[derive(Debug)]
+pub(crate) struct Stopwatch {
+    clock: Clock,
+    begun: Instant,
+    drawn: u64,
+    state: u64,
+}
+
+impl Stopwatch {
+    pub(crate) fn new(clock: Clock) -> Stopwatch {
+        Stopwatch { clock, begun: Instant::now(), drawn: 0, state: 1 }
+    }
+
+    fn now(&mut self) -> u64 {
+        match self.clock {
+            Clock::Machine => self.begun.elapsed().as_nanos() as u64,
+            Clock::Drawn => {
+                // Knuth's generator for 64 bits (MMIX).
+                self.state = self
+                    .state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
+                self.drawn += self.state >> 52;
+                self.drawn
+            }
+        }
+    }
+}
+
+/// What a sender has seen its receiver do with announced messages.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Habits {
+    /// Lengths (as powers of two) of which something is known, and those that were read.
+    known: u64,
+    reads: u64,
+    /// See [`Paces::announced_from`].
+    announced_from: u32,
+}
+
+impl Habits {
+    /// The receiver has read a message of that length, or asked for it.
+    pub(crate) fn note(&mut self, length: u64, read: bool) {
+        let bit = 1 << length.max(1).ilog2();
+        self.known |= bit;
+        self.reads = if read { self.reads | bit } else { self.reads & !bit };
+    }
+
+    /// Notes what the receiver says of messages that could leave unasked.
+    pub(crate) fn hear(&mut self, announced_from: u32) {
+        self.announced_from = announced_from;
+    }
+
+    /// Whether the receiver will read a message of that length, if that is known.
+    pub(crate) fn expected(&self, length: u64) -> Option<bool> {
+        let bit = 1 << length.max(1).ilog2();
+        (self.known & bit != 0).then_some(self.reads & bit != 0)
+    }
+
+    /// Whether a message of a burst that may leave unasked is better announced.
+    #[inline]
+    pub(crate) fn announces(&self, length: u64) -> bool {
+        self.announced_from != 0 && length >= u64::from(self.announced_from)
+    }
+}
+
+impl EngineConfig {
+    /// Whether the receiver is expected to read a message of that length from one run of memory.
+    pub(crate) fn reads(&self, peer: &Peer, length: u64) -> bool {
+        let known = if peer.is_compared() { peer.habits.expected(length) } else { None };
+        known.unwrap_or_else(|| {
+            plan(&peer.capabilities, self, length, true, [None; 2]) == ReceivePlan::SingleCopy
+        })
+    }
+}
+
+impl Peer {
+    /// Whether either way to move a message between two runs of memory is open, so that the time they take decides.
+    pub(crate) const fn is_compared(&self) -> bool {
+        self.capabilities.compared && self.capabilities.single_copy
+    }
+}
+
+impl Engine {
+    /// The way that the announced message of receive `slot` takes, which both could: what `prior` says until both are known.
+    pub(crate) fn way_of(&mut self, index: u32, slot: u32, prior: ReceivePlan) -> ReceivePlan {
+        let now = self.state.stopwatch.now();
+        let request = self.state.requests.at_mut(slot);
+        let paces = self.state.peers.at_mut(index).paces.get_or_insert_default();
+        let plan = paces.begin(request.wanted, prior, now);
+        request.flags |= if plan == ReceivePlan::SingleCopy { TIMED | READS } else { TIMED };
+        plan
+    }
+}
+
+impl State {
+    /// A message that was timed has ended, well or not.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn way_has_ended(&mut self, slot: u32, well: bool) {
+        let now = self.stopwatch.now();
+        let request = self.requests.at_mut(slot);
+        let plan = if request.flags & READS != 0 { ReceivePlan::SingleCopy } else { ReceivePlan::Stream };
+        request.flags &= !(TIMED | READS);
+        let (peer, bytes) = (request.peer, request.wanted);
+        let Some(paces) = self.peers.find_mut(peer).and_then(|peer| peer.paces.as_mut()) else { return };
+        if well {
+            paces.end(plan, bytes, now);
+        } else {
+            paces.give_up(plan);
+        }
+    }
+}
+
+/// See [`Paces::announced_from`].
+pub(crate) fn announced_from(paces: Option<&Paces>) -> u32 {
+    paces.map_or(0, Paces::announced_from)
+}

@@ -1,0 +1,255 @@
+//! Which way long messages take between two processes of a node, found by measuring.
+//!
+//! Reading the sender's memory copies once, by one core; a stream copies twice, by two cores at a time. Which is faster depends on the
+//! processor (what lines cost that come from another core), on the length, and on whether messages come one by one or in
+//! bursts, where both cores are busy anyway: on one processor a stream of 256 KiB takes 0.6, on another 1.5 times as long as reading.
+//! So the receiver takes the time of what it moves, begins with what the model says ([`crate::plan_receive`]), tries the other way
+//! a few times, stays with the faster, and looks again more and more rarely.
+//!
+//! What is timed is a *burst*: messages of one size and one way, each of which begins while another one is under way or at most [`GAP`] after
+//! it has ended. A burst of several messages and a message alone are kept apart. Time is handed in, so all of this is pure.
+
+use crate::choice::ReceivePlan;
+
+/// Length of the shortest message that is looked at, as a power of two: what comes in one packet is never asked for.
+const SHORTEST: u32 = 14;
+/// Classes of length: powers of two from 16 KiB on; the last one is 4 MiB and more.
+const CLASSES: usize = 9;
+/// Nanoseconds after the end of a message in which the next one belongs to the same burst.
+const GAP: u64 = 1500;
+/// Messages after which a burst is judged that has not ended.
+const MOST: u32 = 16;
+/// Bursts of each way that are timed before the slower one is left alone.
+const FIRST: u16 = 3;
+/// Bursts between two that try the slower way: at first, and in the end.
+const PAUSES: (u16, u16) = (16, 512);
+/// The other way is taken when its time is at most this part.
+const CLEARLY: f32 = 0.95;
+/// What a message that is announced and read costs beside its bytes, in nanoseconds, where messages follow one another.
+const ANNOUNCED: f32 = 400.0;
+
+/// What one way has cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Estimate {
+    /// Nanoseconds a byte.
+    cost: f32,
+    bursts: u16,
+}
+
+impl Estimate {
+    /// Takes a burst in. Much of what disturbs makes bursts longer, nothing shorter, so a shorter one weighs more.
+    fn take(&mut self, cost: f32) {
+        self.cost = match self.bursts {
+            0 => cost,
+            1..FIRST => self.cost.min(cost),
+            _ if cost < self.cost => (self.cost + cost) / 2.0,
+            _ => self.cost + (cost - self.cost).min(self.cost) / 8.0,
+        };
+        self.bursts = self.bursts.saturating_add(1);
+    }
+}
+
+/// Both ways of one class of length, one by one or in bursts.
+#[derive(Clone, Copy, Debug, Default)]
+struct Contest {
+    read: Estimate,
+    stream: Estimate,
+    /// Whether reading is the faster one, once that is known.
+    reads: Option<bool>,
+    /// Bursts since the slower way was tried, and after how many it is tried again.
+    since: u16,
+    pause: u16,
+}
+
+impl Contest {
+    const fn of(&mut self, plan: ReceivePlan) -> &mut Estimate {
+        match plan {
+            ReceivePlan::SingleCopy => &mut self.read,
+            ReceivePlan::Stream => &mut self.stream,
+        }
+    }
+
+    /// The faster way, as far as is known.
+    fn favourite(&self, prior: ReceivePlan) -> ReceivePlan {
+        match self.reads {
+            Some(true) => ReceivePlan::SingleCopy,
+            Some(false) => ReceivePlan::Stream,
+            None => prior,
+        }
+    }
+
+    /// The way of the next burst.
+    fn decide(&mut self, prior: ReceivePlan) -> ReceivePlan {
+        let favourite = self.favourite(prior);
+        let other = opposite(favourite);
+        if self.of(favourite).bursts < FIRST {
+            return favourite;
+        }
+        if self.of(other).bursts < FIRST {
+            return other;
+        }
+        self.since += 1;
+        if self.since <= self.pause {
+            return favourite;
+        }
+        self.since = 0;
+        self.pause = (self.pause * 2).clamp(PAUSES.0, PAUSES.1);
+        other
+    }
+
+    fn take(&mut self, plan: ReceivePlan, cost: f32, prior: ReceivePlan) {
+        self.of(plan).take(cost);
+        if self.read.bursts == 0 || self.stream.bursts == 0 {
+            return;
+        }
+        let favourite = self.favourite(prior);
+        let (mine, others) = (self.of(favourite).cost, self.of(opposite(favourite)).cost);
+        let changes = others < mine * CLEARLY;
+        let best = if changes { opposite(favourite) } else { favourite };
+        if changes {
+            self.pause = PAUSES.0;
+        }
+        self.reads = Some(best == ReceivePlan::SingleCopy);
+    }
+}
+
+const fn opposite(plan: ReceivePlan) -> ReceivePlan {
+    match plan {
+        ReceivePlan::SingleCopy => ReceivePlan::Stream,
+        ReceivePlan::Stream => ReceivePlan::SingleCopy,
+    }
+}
+
+/// Messages that follow one another.
+#[derive(Clone, Copy, Debug)]
+struct Burst {
+    plan: ReceivePlan,
+    prior: ReceivePlan,
+    class: usize,
+    /// When it began; not before the last message of the other way has ended.
+    began: Option<u64>,
+    ended: u64,
+    bytes: u64,
+    messages: u32,
+    /// All of one class and one way.
+    clean: bool,
+    /// A message began while another was under way.
+    joined: bool,
+}
+
+/// What is known of both ways by which messages of one process come. Bytes, and nanoseconds of any clock that does not go back.
+#[derive(Debug, Default)]
+pub struct Paces {
+    /// By class of length: one by one, in bursts.
+    contests: [[Contest; 2]; CLASSES],
+    /// Messages that are being read, and that stream.
+    under_way: [u32; 2],
+    burst: Option<Burst>,
+    /// Whether the last burst had several messages.
+    in_bursts: bool,
+}
+
+fn class_of(bytes: u64) -> usize {
+    (bytes.max(1).ilog2().saturating_sub(SHORTEST) as usize).min(CLASSES - 1)
+}
+
+impl Paces {
+    /// A message of which `bytes` are wanted begins at `now`: the way it takes. `prior`: what the model says.
+    /// [`Paces::end`] must follow.
+    pub fn begin(&mut self, bytes: u64, prior: ReceivePlan, now: u64) -> ReceivePlan {
+        let class = class_of(bytes);
+        let others = self.under_way[0] + self.under_way[1];
+        if others == 0
+            && self.burst.is_some_and(|burst| burst.messages > 0 && now.saturating_sub(burst.ended) > GAP)
+        {
+            self.judge();
+        }
+        let plan = match &mut self.burst {
+            Some(burst) if burst.class == class => {
+                burst.joined |= others > 0;
+                burst.plan
+            }
+            Some(burst) => {
+                let plan = self.contests[class][usize::from(self.in_bursts)].favourite(prior);
+                burst.clean = false;
+                plan
+            }
+            None => {
+                let plan = self.contests[class][usize::from(self.in_bursts)].decide(prior);
+                let began = (self.under_way[opposite(plan) as usize] == 0).then_some(now);
+                let (joined, clean) = (others > 0, true);
+                self.burst = Some(Burst {
+                    plan,
+                    prior,
+                    class,
+                    began,
+                    ended: now,
+                    bytes: 0,
+                    messages: 0,
+                    clean,
+                    joined,
+                });
+                plan
+            }
+        };
+        self.under_way[plan as usize] += 1;
+        plan
+    }
+
+    /// A message that began with `plan` has ended at `now`, all its `bytes` are here.
+    pub fn end(&mut self, plan: ReceivePlan, bytes: u64, now: u64) {
+        self.leave(plan);
+        let Some(burst) = &mut self.burst else { return };
+        burst.ended = now;
+        if burst.began.is_none() {
+            burst.began = (self.under_way[opposite(burst.plan) as usize] == 0).then_some(now);
+            return;
+        }
+        burst.bytes += bytes;
+        burst.messages += 1;
+        burst.clean &= plan == burst.plan;
+        if burst.messages == MOST {
+            self.judge();
+        }
+    }
+
+    /// A message that began with `plan` has failed or goes on in another way: the burst says nothing.
+    pub fn give_up(&mut self, plan: ReceivePlan) {
+        self.leave(plan);
+        self.burst = None;
+    }
+
+    /// The shortest message of a burst, in bytes, that is worth announcing, so that it is read, where it could be sent
+    /// without being asked for; 0: none.
+    pub fn announced_from(&self) -> u32 {
+        // Of messages that are announced in any case, by default: of shorter ones a stream costs more than what leaves unasked.
+        let (short, long) = self.contests.split_at(class_of(128 << 10));
+        let mut known = long.iter().chain(short.iter().rev()).map(|[_, bursts]| bursts);
+        let Some(contest) = known.find(|contest| contest.reads.is_some()) else { return 0 };
+        let gain = contest.stream.cost - contest.read.cost;
+        if contest.reads == Some(false) || gain <= 0.0 {
+            return 0;
+        }
+        (ANNOUNCED / gain).clamp(f32::from(1_u16 << SHORTEST), 1e9) as u32
+    }
+
+    fn leave(&mut self, plan: ReceivePlan) {
+        let under_way = &mut self.under_way[plan as usize];
+        *under_way = under_way.saturating_sub(1);
+    }
+
+    /// Ends the burst and takes in what it says.
+    fn judge(&mut self) {
+        let Some(burst) = self.burst.take() else { return };
+        let Some(began) = burst.began else { return };
+        self.in_bursts = burst.messages > 1 || burst.joined;
+        if burst.clean && burst.bytes > 0 {
+            let cost = (burst.ended - began) as f32 / burst.bytes as f32;
+            self.contests[burst.class][usize::from(self.in_bursts)].take(burst.plan, cost, burst.prior);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "paces_tests.rs"]
+mod tests;

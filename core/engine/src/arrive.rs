@@ -541,9 +541,9 @@ impl State {
         };
         let request = self.requests.at_mut(slot);
         if taken && u64::from(request.lead) < request.length {
-            let habits = &mut self.peers.at_mut(index).habits;
-            habits.note(request.length, true);
-            habits.hear(header.value() as u32);
+            let peer = self.peers.at_mut(index);
+            peer.habits.note(request.length, true);
+            peer.announces_from(header.value() as u32);
         }
         request.flags |= if taken { ANSWERED | TAKEN } else { ANSWERED };
         if request.phase == Phase::Waiting {

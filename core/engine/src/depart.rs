@@ -22,7 +22,7 @@ use weft_wire::{Announce, Header, Kind, RemotePlace, SmallPacket, SyncPrefix};
 const STREAM_BURST: u32 = 16;
 
 /// Largest message sent in one packet. In two or more it would not be faster, and streams of such messages are slower.
-const SINGLE_PACKET: u32 = 32 << 10;
+pub(crate) const SINGLE_PACKET: u32 = 32 << 10;
 
 /// Sends, matched receives and reads under way, to and from anybody, also those that lie still, with which the lead of an announced
 /// message still fills time that would be lost: itself and one more, as where two exchange one message each. While others move anyway, leads of a whole window would go out before
@@ -63,7 +63,6 @@ impl Engine {
         let peer = self.state.peers.at_mut(index);
         if mode != SendMode::Synchronous
             && length <= limits_for(&peer.limits, &buffer).single as usize
-            && !(peer.habits.announces(length as u64) && self.state.requests.moving > ALONE)
             && charge(length as u32) <= peer.window.open()
             && self.fabric.send_copy(to.peer, header, length, |out| buffer.pack(0, out)).is_ok()
         {
@@ -72,7 +71,7 @@ impl Engine {
         }
         if mode != SendMode::Synchronous
             && length > peer.limits.single as usize
-            && !(peer.habits.announces(length as u64) && self.state.requests.moving > ALONE)
+            && !peer.habits.announces(length as u64)
             && let Some(bytes) = buffer.plain()
             && let piece = piece(length as u64, &peer.limits) as usize
             && let Some(moved) = self.send_pieces(to, bytes, piece)
@@ -403,11 +402,9 @@ impl Engine {
             || peer.means.is_some() && peer.is_moved_by_device(request.length)
             || address != 0 && self.state.config.reads(peer, request.length);
         let limits = limits_for(&peer.limits, request.send_buf());
-        let limits = match others_move {
-            true if address != 0 && peer.habits.announces(request.length) => {
-                SendLimits { eager: 0, lead: 0, ..limits }
-            }
-            true => SendLimits { lead: 0, ..limits },
+        let limits = match address != 0 && peer.habits.announces(request.length) {
+            true => SendLimits { eager: 0, lead: 0, ..limits },
+            false if others_move => SendLimits { lead: 0, ..limits },
             false => limits,
         };
         match plan_send(request.length, prefix as u32, &limits, peer.window.left(), taken) {

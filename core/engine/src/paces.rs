@@ -4,6 +4,7 @@
 //! (with `Taken`). What the sender does meanwhile (data that follows its announcement unasked, or none) it does by what the
 //! receiver did with the last message of such a length.
 
+use crate::depart::SINGLE_PACKET;
 use crate::engine::{Engine, State};
 use crate::layouts::plan;
 use crate::peers::Peer;
@@ -70,18 +71,14 @@ impl Habits {
         self.reads = if read { self.reads | bit } else { self.reads & !bit };
     }
 
-    /// Notes what the receiver says of messages that could leave unasked.
-    pub(crate) fn hear(&mut self, announced_from: u32) {
-        self.announced_from = announced_from;
-    }
-
     /// Whether the receiver will read a message of that length, if that is known.
     pub(crate) fn expected(&self, length: u64) -> Option<bool> {
         let bit = 1 << length.max(1).ilog2();
         (self.known & bit != 0).then_some(self.reads & bit != 0)
     }
 
-    /// Whether a message of a burst that may leave unasked is better announced.
+    /// Whether a message that may leave unasked is better announced. The calls that wait until it has left do not ask: a
+    /// program may count on their end before the message is received.
     #[inline]
     pub(crate) fn announces(&self, length: u64) -> bool {
         self.announced_from != 0 && length >= u64::from(self.announced_from)
@@ -102,6 +99,16 @@ impl Peer {
     /// Whether either way to move a message between two runs of memory is open, so that the time they take decides.
     pub(crate) const fn is_compared(&self) -> bool {
         self.capabilities.compared && self.capabilities.single_copy
+    }
+
+    /// The receiver says from which length on messages are worth announcing that could leave unasked ([`Paces::announced_from`]).
+    pub(crate) fn announces_from(&mut self, length: u32) {
+        self.habits.announced_from = length;
+        let in_one_packet = self.limits.eager.min(SINGLE_PACKET);
+        self.limits.single = match length {
+            0 => in_one_packet,
+            _ => in_one_packet.min(length - 1),
+        };
     }
 }
 

@@ -19,9 +19,11 @@ const CLASSES: usize = 9;
 const GAP: u64 = 1500;
 /// Messages after which a burst is judged that has not ended.
 const MOST: u32 = 16;
-/// Bursts of each way that are timed before the slower one is left alone.
-const FIRST: u16 = 3;
-/// Bursts between two that try the slower way: at first, and in the end.
+/// Bursts in a run.
+const RUN: u8 = 4;
+/// Runs of each way that are timed before the slower one is left alone.
+const FIRST: u16 = 2;
+/// Runs between two that try the slower way: at first, and in the end.
 const PAUSES: (u16, u16) = (4, 512);
 /// The other way is taken when its time is at most this part.
 const CLEARLY: f32 = 0.95;
@@ -35,20 +37,30 @@ const ANNOUNCED: f32 = 400.0;
 struct Estimate {
     /// Nanoseconds a byte.
     cost: f32,
-    bursts: u16,
+    runs: u16,
 }
 
 impl Estimate {
-    /// Takes a burst in. Much of what disturbs makes bursts longer, nothing shorter, so a shorter one weighs more.
+    /// Takes a run in. What disturbs makes it longer, nothing shorter, so a shorter one weighs more.
     fn take(&mut self, cost: f32) {
-        self.cost = match self.bursts {
+        self.cost = match self.runs {
             0 => cost,
             1..FIRST => self.cost.min(cost),
             _ if cost < self.cost => (self.cost + cost) / 2.0,
             _ => self.cost + (cost - self.cost).min(self.cost) / 8.0,
         };
-        self.bursts = self.bursts.saturating_add(1);
+        self.runs = self.runs.saturating_add(1);
     }
+}
+
+/// Bursts in a row that take one way. What lies in which cache is the work of those before, so a single one between many of the other
+/// way takes longer than it would among its own: the first of a run does not count, and of the others the shortest.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    plan: ReceivePlan,
+    begun: u8,
+    timed: u8,
+    least: f32,
 }
 
 /// Both ways of one class of length, one by one or in bursts.
@@ -58,7 +70,8 @@ struct Contest {
     stream: Estimate,
     /// Whether reading is the faster one, once that is known.
     reads: Option<bool>,
-    /// Bursts since the slower way was tried, and after how many it is tried again.
+    run: Option<Run>,
+    /// Runs since the slower way was tried, and after how many it is tried again.
     since: u16,
     pause: u16,
 }
@@ -82,10 +95,28 @@ impl Contest {
 
     /// The way of the next burst.
     fn decide(&mut self, prior: ReceivePlan) -> ReceivePlan {
+        if let Some(run) = &mut self.run
+            && run.begun < RUN
+        {
+            run.begun += 1;
+            return run.plan;
+        }
+        if let Some(run) = self.run.take()
+            && run.least < f32::INFINITY
+        {
+            self.take(run.plan, run.least, prior);
+        }
+        let plan = self.next(prior);
+        self.run = Some(Run { plan, begun: 1, timed: 0, least: f32::INFINITY });
+        plan
+    }
+
+    /// The way of the next run.
+    fn next(&mut self, prior: ReceivePlan) -> ReceivePlan {
         let favourite = self.favourite(prior);
         let other = opposite(favourite);
-        // By turns, since the first messages are slow for other reasons, too: memory that was never touched.
-        let (tried, others) = (self.of(favourite).bursts, self.of(other).bursts);
+        // By turns at first, when memory was never touched, which makes either slow.
+        let (tried, others) = (self.of(favourite).runs, self.of(other).runs);
         if tried < FIRST || others < FIRST {
             return if tried <= others { favourite } else { other };
         }
@@ -98,9 +129,21 @@ impl Contest {
         other
     }
 
+    /// A burst has taken so long.
+    fn note(&mut self, plan: ReceivePlan, cost: f32) {
+        if let Some(run) = &mut self.run
+            && run.plan == plan
+        {
+            run.timed += 1;
+            if run.timed > 1 {
+                run.least = run.least.min(cost);
+            }
+        }
+    }
+
     fn take(&mut self, plan: ReceivePlan, cost: f32, prior: ReceivePlan) {
         self.of(plan).take(cost);
-        if self.read.bursts == 0 || self.stream.bursts == 0 {
+        if self.read.runs == 0 || self.stream.runs == 0 {
             return;
         }
         let favourite = self.favourite(prior);
@@ -125,7 +168,6 @@ const fn opposite(plan: ReceivePlan) -> ReceivePlan {
 #[derive(Clone, Copy, Debug)]
 struct Burst {
     plan: ReceivePlan,
-    prior: ReceivePlan,
     class: usize,
     /// When it began; not before the last message of the other way has ended.
     began: Option<u64>,
@@ -179,17 +221,8 @@ impl Paces {
                 let plan = self.contests[class][usize::from(self.in_bursts)].decide(prior);
                 let began = (self.under_way[opposite(plan) as usize] == 0).then_some(now);
                 let (joined, clean) = (others > 0, true);
-                self.burst = Some(Burst {
-                    plan,
-                    prior,
-                    class,
-                    began,
-                    ended: now,
-                    bytes: 0,
-                    messages: 0,
-                    clean,
-                    joined,
-                });
+                self.burst =
+                    Some(Burst { plan, class, began, ended: now, bytes: 0, messages: 0, clean, joined });
                 plan
             }
         };
@@ -246,7 +279,7 @@ impl Paces {
         self.in_bursts = burst.messages > 1 || burst.joined;
         if burst.clean && burst.bytes > 0 {
             let cost = (burst.ended - began) as f32 / burst.bytes as f32;
-            self.contests[burst.class][usize::from(self.in_bursts)].take(burst.plan, cost, burst.prior);
+            self.contests[burst.class][usize::from(self.in_bursts)].note(burst.plan, cost);
         }
     }
 }

@@ -129,6 +129,19 @@ fn a_machine_that_changes_is_noticed() {
 }
 
 #[test]
+fn a_way_that_is_fast_only_in_a_row_is_found() {
+    let mut machine = Machine::new(|_| 0, |_| 0);
+    let (mut last, mut plans) = (Stream, Vec::new());
+    for _ in 0..600 {
+        machine.stream = |bytes| bytes / 12;
+        machine.read = if last == SingleCopy { |bytes| bytes / 20 } else { |bytes| bytes / 8 };
+        last = machine.alone(1 << 20, Stream);
+        plans.push(last);
+    }
+    assert!(share(&plans[500..], SingleCopy) > 0.9, "{plans:?}");
+}
+
+#[test]
 fn one_late_sender_changes_nothing() {
     let mut machine = Machine::new(|bytes| 600 + bytes / 25, |bytes| bytes / 17);
     (0..100).for_each(|_| {
@@ -152,5 +165,5 @@ fn what_fails_or_mixes_says_nothing() {
     paces.end(b, 128 << 10, 5000);
     paces.end(a, 1 << 20, 9000);
     paces.begin(1 << 20, Stream, 100_000);
-    assert!(paces.contests.iter().flatten().all(|contest| contest.stream.bursts == 0));
+    assert!(paces.contests.iter().flatten().all(|contest| contest.run.is_none_or(|run| run.timed == 0)));
 }

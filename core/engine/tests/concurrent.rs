@@ -81,7 +81,7 @@ fn world(seed: u64, random: &mut Random) -> (World, Vec<Program>) {
             sim.delay = 30;
             sim.single_copy = single_copy;
             sim.denial = denial;
-            sim.compared = seed % 2 == 0;
+            sim.compared = seed.is_multiple_of(2);
         })
         .engines(|config| {
             config.eager_limit = 2048;

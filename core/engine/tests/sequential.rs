@@ -127,7 +127,7 @@ impl Model {
             sim.single_copy = single_copy;
             sim.denial = denial;
             // Both ways in turn, as if their times were those of a machine that is never quiet.
-            sim.compared = seed % 2 == 0;
+            sim.compared = seed.is_multiple_of(2);
         });
         let plan = plan.engines(if random.chance(0.5) {
             |config| {

@@ -271,6 +271,8 @@ fn streamed_messages_arrive_whole_and_in_order() {
 #[test]
 fn read_messages_arrive_whole_and_in_order() {
     world(2, true, true);
+    // Streams and reading in turn, as their times decide.
+    world(2, true, false);
     world(4, true, true);
 }
 

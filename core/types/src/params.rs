@@ -157,7 +157,7 @@ parameters! {
     oversubscribed: Choice = "auto", "WEFT_OVERSUBSCRIBED",
         "Whether waiting ranks give their core away at once. Found out from the number of ranks and cores of the node.";
     single_copy: Choice = "auto", "WEFT_SINGLE_COPY",
-        "Whether large messages inside a node are read straight from the sender's memory (process_vm_readv). Probed at start.";
+        "Whether large messages inside a node may be read straight from the sender's memory (process_vm_readv). Probed at start; where the kernel allows it they are read or streamed, whichever is found to be faster.";
     gaps: Gaps = "auto", "WEFT_GAPS",
         "How large messages with gaps (noncontiguous datatypes) travel inside a node: read (one copy, by the receiver, from layout to layout), stream (packed and unpacked piece by piece by both ends), auto (what costs less).";
     rendezvous: Rendezvous = "auto", "WEFT_RENDEZVOUS",

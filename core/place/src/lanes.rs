@@ -8,7 +8,7 @@
 
 use crate::cpus::CpuSet;
 use crate::devices::Device;
-use crate::policy::{BindTo, MapBy, Placement, unbound};
+use crate::policy::{self, BindTo, MapBy, Placement, unbound};
 use crate::topology::{Level, Topology};
 
 /// The core of one lane.
@@ -20,9 +20,12 @@ pub struct LaneCore {
     pub numa_node: Option<u32>,
 }
 
-/// Completes what the command line left open for ranks whose numbers of threads are said: they are bound to as many cores as they
-/// have threads, unless something else is asked for.
-pub fn complete(bind_to: Option<BindTo>, map_by: Option<MapBy>) -> (BindTo, MapBy) {
+/// Completes what the command line left open for ranks of so many threads (0: not said). Where a number is said, ranks are bound
+/// to as many cores as they have threads, unless something else is asked for; otherwise as [`policy::complete`].
+pub fn complete(threads: &[u32], bind_to: Option<BindTo>, map_by: Option<MapBy>) -> (BindTo, MapBy) {
+    if !is_said(threads) {
+        return policy::complete(bind_to, map_by);
+    }
     let finest = if map_by == Some(MapBy::HwThread) { BindTo::HwThread } else { BindTo::Core };
     let bind_to = bind_to.unwrap_or(finest);
     let by_binding = match bind_to {
@@ -34,8 +37,13 @@ pub fn complete(bind_to: Option<BindTo>, map_by: Option<MapBy>) -> (BindTo, MapB
     (bind_to, map_by.unwrap_or(by_binding))
 }
 
-/// Places ranks by their numbers of threads (0 counts as 1). Bound to cores or hardware threads, a rank may use exactly those of its
-/// lanes; bound to more, the parts that these lie in.
+fn is_said(threads: &[u32]) -> bool {
+    threads.iter().any(|&threads| threads > 0)
+}
+
+/// Places ranks by their numbers of threads. Bound to cores or hardware threads, a rank may use exactly those of its lanes; bound to
+/// more, the parts that these lie in. Where no number is said, as [`policy::place`]; a rank without a number beside others
+/// that have one counts as one thread.
 pub fn place(
     topology: &Topology,
     devices: &[Device],
@@ -43,6 +51,9 @@ pub fn place(
     bind_to: BindTo,
     map_by: MapBy,
 ) -> Vec<Placement> {
+    if !is_said(threads) {
+        return policy::place(topology, threads.len(), bind_to, map_by);
+    }
     let seat_level = match (bind_to, map_by) {
         (BindTo::HwThread, _) | (_, MapBy::HwThread) => Level::HwThread,
         _ => Level::Core,

@@ -1,10 +1,10 @@
 //! Machines that are not here, and whatever machine: where lanes' cores are.
 
 use super::*;
+use crate::agents;
 use crate::described;
 use crate::devices::Speech;
 use crate::topology::tests::{all, machine};
-use crate::{agents, policy};
 use proptest::prelude::*;
 
 /// An active device near these CPUs.
@@ -133,11 +133,12 @@ fn hardware_threads_are_lanes_when_ranks_are_bound_to_them() {
 
 #[test]
 fn what_is_left_open_follows_the_threads() {
-    assert_eq!(complete(None, None), (BindTo::Core, MapBy::Slot));
-    assert_eq!(complete(None, Some(MapBy::Numa)), (BindTo::Core, MapBy::Numa));
-    assert_eq!(complete(Some(BindTo::Socket), None), (BindTo::Socket, MapBy::Socket));
-    assert_eq!(complete(None, Some(MapBy::HwThread)), (BindTo::HwThread, MapBy::HwThread));
-    assert_eq!(complete(Some(BindTo::None), None), (BindTo::None, MapBy::Slot));
+    assert_eq!(complete(&[1, 0], None, None), (BindTo::Core, MapBy::Slot));
+    assert_eq!(complete(&[1, 0], None, Some(MapBy::Numa)), (BindTo::Core, MapBy::Numa));
+    assert_eq!(complete(&[1, 0], Some(BindTo::Socket), None), (BindTo::Socket, MapBy::Socket));
+    assert_eq!(complete(&[1, 0], None, Some(MapBy::HwThread)), (BindTo::HwThread, MapBy::HwThread));
+    assert_eq!(complete(&[1, 0], Some(BindTo::None), None), (BindTo::None, MapBy::Slot));
+    assert_eq!(complete(&[0, 0], None, None), (BindTo::None, MapBy::Slot), "no number is said");
 }
 
 #[test]
@@ -194,6 +195,10 @@ proptest! {
         let seats = topology.parts(if fine { Level::HwThread } else { Level::Core });
         let mut load = vec![0_usize; seats.len()];
         prop_assert_eq!(places.len(), threads.len());
+        if threads.iter().all(|&threads| threads == 0) {
+            prop_assert_eq!(places, policy::place(&topology, threads.len(), bind_to, map_by));
+            return Ok(());
+        }
         for (place, &threads) in places.iter().zip(&threads) {
             let cpus = place.cpus.as_ref().expect("bound");
             prop_assert_eq!(place.lanes.len(), threads.max(1) as usize);

@@ -270,7 +270,7 @@ fn threads_are_settled_by_program_then_job_then_variable() {
     let omp = "-genvnone -genv OMP_NUM_THREADS 6,2";
     assert_eq!(
         settled(&format!("{omp} --threads omp a : -env OMP_NUM_THREADS 3 --threads omp b : c")),
-        Ok(vec![6, 3, 0])
+        Ok(vec![6, 3, 1])
     );
     assert_eq!(settled(&format!("{omp} --map-by core:PE=2 a : --threads omp b")), Ok(vec![2, 6]));
     assert_eq!(settled(&format!("{omp} --bind-to none a")), Ok(vec![0]));
@@ -280,7 +280,7 @@ fn threads_are_settled_by_program_then_job_then_variable() {
         assert!(settled(&line).expect_err(value).contains("OMP_NUM_THREADS, which says none"), "{value}");
     }
     assert!(settled("--bind-threads a").expect_err("for what?").contains("--threads 4"));
-    assert_eq!(settled("--bind-threads --threads 2 a : b"), Ok(vec![2, 0]));
+    assert_eq!(settled("--bind-threads --threads 2 a : b"), Ok(vec![2, 1]));
     // Several threads on one core are not silent.
     let told = |line: &str| {
         let (mut sections, settings) = read(line).expect("well formed");

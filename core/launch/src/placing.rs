@@ -48,7 +48,8 @@ pub(crate) fn place<T: FromStr<Err = String>>(
     Ok((place.parse().map_err(UsageError)?, cores.map(number).transpose()?))
 }
 
-/// Settles how many threads the ranks of each program have: its own number, or the job's, or what its variable says.
+/// Settles how many threads the ranks of each program have: its own number, or the job's, or what its variable says; one, where only
+/// other programs say something.
 ///
 /// Errors: `omp` without a variable that says a number, or threads that are to be bound where nobody said how many there are.
 pub(crate) fn settle(sections: &mut [Section], settings: &Settings) -> Result<(), UsageError> {
@@ -64,6 +65,12 @@ pub(crate) fn settle(sections: &mut [Section], settings: &Settings) -> Result<()
             })?;
             section.threads = Some(Threads::Number(number));
         }
+    }
+    // Whichever host a program's ranks come to.
+    if sections.iter().any(|section| section.threads.is_some()) {
+        sections
+            .iter_mut()
+            .for_each(|section| section.threads = section.threads.or(Some(Threads::Number(1))));
     }
     match settings.bind_threads && sections.iter().all(|section| section.threads.is_none()) {
         true => Err(usage("--bind-threads needs the number of threads of each rank: --threads 4")),

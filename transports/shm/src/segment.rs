@@ -50,7 +50,9 @@ const DEAD: u32 = 4;
 
 #[repr(C, align(4096))]
 struct Header {
-    words: [AtomicU64; 8],
+    words: [AtomicU64; 7],
+    /// What else all processes of the node must have alike ([`Segment::agree_on`]); 0: nobody has said it.
+    alike: AtomicU64,
     /// 0 undecided, 1 membarrier, 2 fence.
     waking: AtomicU32,
     /// How many of `far_losses` there are.
@@ -197,6 +199,14 @@ impl Segment {
             }
         }
         Ok(())
+    }
+
+    /// Says that all processes of the node must have this word (not 0) alike; that of who said it first, where it is another one.
+    pub(crate) fn agree_on(&self, word: u64) -> std::result::Result<(), u64> {
+        match self.header().alike.compare_exchange(0, word, Ordering::AcqRel, Ordering::Acquire) {
+            Err(theirs) if theirs != word => Err(theirs),
+            Ok(_) | Err(_) => Ok(()),
+        }
     }
 
     /// The job's choice of waking: ours when we are the first to ask.

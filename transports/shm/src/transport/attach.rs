@@ -85,6 +85,14 @@ impl Shm {
         })
     }
 
+    /// Compares a word (not 0) that all processes of the node must have alike.
+    ///
+    /// # Errors
+    /// That of the process which was first, where it is another one.
+    pub fn agree(&self, word: u64) -> std::result::Result<(), u64> {
+        self.segment.agree_on(word)
+    }
+
     /// Says on which NUMA node the core of each lane is, as far as it is known: the others' first messages in a lane ask for memory there.
     /// By lane 0, before others know of the lanes.
     pub fn place_lanes(&self, nodes: &[Option<u32>]) {
@@ -201,6 +209,18 @@ mod tests {
         let address = format!("{:x} ", mapping.base() as usize);
         let line = maps.lines().find(|line| line.starts_with(&address)).expect("our mapping");
         assert!(line.contains("prefer:0"), "{line}");
+    }
+
+    #[test]
+    fn who_comes_later_hears_what_the_first_has_said() {
+        let file = crate::create().expect("a memory file");
+        let [first, second] = [0, 1].map(|local| {
+            let (file, peers) = (file.try_clone().expect("the same file"), vec![PeerId(0), PeerId(1)]);
+            Shm::attach(Config { file, local, peers, single_copy: false, waking: Waking::Membarrier })
+                .expect("attached")
+        });
+        assert_eq!((first.agree(5), second.agree(5)), (Ok(()), Ok(())));
+        assert_eq!(second.agree(7), Err(5));
     }
 
     #[test]

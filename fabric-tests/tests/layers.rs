@@ -108,6 +108,7 @@ programs! {
     sizes: "ch03/sizes.c", 2;
     ssend: "ch03/ssend.c", 2;
     mprobe: "ch03/mprobe.c", 2;
+    buffer_levels: "ch03/buffer_levels.c", 3;
     random_traffic: "ch03/random_traffic.c", 3;
     reduce_family: "ch06/reduce_family.c", 3;
     nonblocking: "ch06/nonblocking.c", 3;

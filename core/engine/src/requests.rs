@@ -100,6 +100,8 @@ pub(crate) const TRANSFERRING: u16 = 2048;
 /// When it fails its owner must hear of it, because no call returns its error: it was freed ([`RELEASED`]), or was complete for
 /// the program before.
 pub(crate) const ABANDONED: u16 = 4096;
+/// Send: the receiver was asked whether it has said all, and has not answered.
+pub(crate) const ASKED: u16 = 8192;
 
 /// One operation under way.
 #[derive(Debug)]

@@ -108,6 +108,7 @@ programs! {
     sizes: "ch03/sizes.c", 2;
     ssend: "ch03/ssend.c", 2;
     mprobe: "ch03/mprobe.c", 2;
+    buffer_levels: "ch03/buffer_levels.c", 3;
     random_traffic: "ch03/random_traffic.c", 3;
     reduce_family: "ch06/reduce_family.c", 3;
     nonblocking: "ch06/nonblocking.c", 3;
@@ -197,5 +198,61 @@ fn slips_of_the_pen_are_told() {
         for word in words {
             outcome.demand(outcome.stderr.contains(word), &format!("the message must say {word:?}"));
         }
+    }
+}
+
+/// One rank of three has a setting that the others have not; the first one or the last.
+fn one_of_three(transport: &str, variable: &str, value: &str, first: bool) -> Outcome {
+    let tools = Toolchain::under_test();
+    let program = build(tools, &root().join("conformance/ch06/reduce_family.c"), &[]);
+    let name = program.to_str().expect("a name of text");
+    let (own, others) = (["-n", "1", "-env", variable, value], ["-n", "2"]);
+    let options = match first {
+        true => [&own[..], &[name, ":"], &others].concat(),
+        false => [&others[..], &[name, ":"], &own].concat(),
+    };
+    Job::under_checker(tools, &options, &program).env("WEFT_TRANSPORT", transport).run()
+}
+
+#[test]
+fn ranks_that_differ_in_their_layers_are_told_and_do_not_hang() {
+    if !Toolchain::under_test().is_weft() || std::env::var_os("WEFT_TEST_HOSTS").is_some() {
+        return;
+    }
+    let file = std::env::temp_dir().join(format!("weft-alone-{}-%r.pcap", std::process::id()));
+    let trace = file.to_str().expect("a name of text");
+    for transport in ["shm", "softroce", "ofi"] {
+        if transport == "ofi"
+            && let Some(why) = no_libfabric()
+        {
+            skip(why);
+            continue;
+        }
+        for first in [true, false] {
+            let outcome = one_of_three(transport, "WEFT_LATENCY", "20us", first);
+            outcome.demand(matches!(outcome.ended, Ended::Code(code) if code != 0), "the job must fail");
+            for word in ["WEFT_LATENCY=", "20us", "none", "set it for the whole job (mpiexec -genv)"] {
+                // Who came later to the node's memory knows only that the first has another one.
+                let shown = outcome.stderr.contains(word)
+                    || word == "none" && outcome.stderr.contains("has another one")
+                    || word == "20us" && outcome.stderr.contains("WEFT_LATENCY=none");
+                outcome.demand(shown, &format!("{transport}: the message must say {word:?}"));
+            }
+            outcome.demand(!outcome.stderr.contains("internal error"), "it is a mistake of the user");
+            for (variable, value) in [("WEFT_FAULTS", "delay=0.1:100us"), ("WEFT_TRACE_PACKETS", trace)] {
+                let outcome = one_of_three(transport, variable, value, first);
+                if transport == "shm" {
+                    outcome
+                        .demand(matches!(outcome.ended, Ended::Code(code) if code != 0), "the job must fail");
+                    let told = outcome.stderr.contains("has WEFT_FAULTS or WEFT_TRACE_PACKETS and");
+                    outcome.demand(told, "and say that ranks differ");
+                } else {
+                    outcome.demand(outcome.ended == Ended::Code(0), "one rank alone may have its own");
+                }
+            }
+        }
+    }
+    for rank in 0..3 {
+        let _ = std::fs::remove_file(trace.replace("%r", &rank.to_string()));
     }
 }

@@ -38,6 +38,7 @@
 mod abort;
 pub(crate) mod agent;
 mod blocked;
+pub(crate) mod lane_threads;
 mod own;
 
 use std::cell::UnsafeCell;

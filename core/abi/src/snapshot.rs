@@ -224,6 +224,9 @@ impl Kept {
             // The count was read before the object, so a removal in between is noticed next time.
             let found = gate::with(|process| process.comms.get(handle).map(Comm::snapshot))?;
             let lane = gate::shared().lanes.get(found.lane);
+            if lane.is_some() {
+                gate::lane_threads::settle(found.lane);
+            }
             self.comms[place] = Some(Box::new(Known { comm: found, lane }));
         }
         match &self.comms[place] {

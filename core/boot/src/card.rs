@@ -4,7 +4,7 @@
 //! message. Unknown keys are ignored, so that an older library runs under a newer mpiexec; the key `v` is the version and
 //! is raised when an old reader would misunderstand.
 
-use weft_place::CpuSet;
+use weft_place::{CpuSet, LaneCore};
 use weft_types::{Error, ErrorClass, Result};
 
 use crate::nodes::Nodes;
@@ -54,6 +54,8 @@ pub struct Card {
     pub rail: Option<String>,
     /// CPUs for its progress agent, which no rank is bound to; `None`: those of the rank.
     pub agent: Option<CpuSet>,
+    /// The core of each lane, and then of further threads; empty when nobody said how many threads the rank has.
+    pub lanes: Vec<LaneCore>,
     /// CPUs of each of the local ranks, in their order; empty when none was given any. On a machine that is only described
     /// (`HWLOC_XMLFILE`, `HWLOC_SYNTHETIC`) these are CPUs of the description, and nobody is bound.
     pub local_cpus: Vec<CpuSet>,
@@ -93,6 +95,9 @@ impl Card {
         optional(&mut text, "numa", self.numa_node);
         optional(&mut text, "rail", self.rail.as_ref());
         optional(&mut text, "agent", self.agent.as_ref());
+        if !self.lanes.is_empty() {
+            field(&mut text, "lanes", self.lanes.iter().map(lane_text).collect::<Vec<_>>().join("/"));
+        }
         if !self.local_cpus.is_empty() {
             let lists: Vec<String> = self.local_cpus.iter().map(CpuSet::to_string).collect();
             field(&mut text, "cpus", lists.join("/"));
@@ -137,6 +142,10 @@ impl Card {
                 "rail" => card.rail = Some(value),
                 "agent" => card.agent = Some(number(item, &value)?),
                 "numa" => card.numa_node = Some(number(item, &value)?),
+                "lanes" => {
+                    card.lanes =
+                        value.split('/').map(|lane| parse_lane(item, lane)).collect::<Result<_>>()?;
+                }
                 "cpus" => {
                     card.local_cpus =
                         value.split('/').map(|list| number(item, list)).collect::<Result<_>>()?;
@@ -209,6 +218,20 @@ fn optional(text: &mut String, key: &str, value: Option<impl ToString>) {
     if let Some(value) = value {
         field(text, key, value);
     }
+}
+
+/// A lane's CPUs and, behind `@`, their NUMA node.
+fn lane_text(lane: &LaneCore) -> String {
+    match lane.numa_node {
+        Some(node) => format!("{}@{node}", lane.cpus),
+        None => lane.cpus.to_string(),
+    }
+}
+
+fn parse_lane(item: &str, text: &str) -> Result<LaneCore> {
+    let (cpus, node) = text.split_once('@').map_or((text, None), |(cpus, node)| (cpus, Some(node)));
+    let node = node.map(|node| number(item, node)).transpose()?;
+    Ok(LaneCore { cpus: number(item, cpus)?, numa_node: node })
 }
 
 /// Ascending ranks as ranges (`0-7,9`): short for the usual job.
@@ -332,6 +355,12 @@ mod tests {
                 local_ranks,
                 command,
                 maxprocs,
+                lanes: (0..cores % 5)
+                    .map(|at| LaneCore {
+                        cpus: CpuSet::from_iter([at, at + cores]),
+                        numa_node: (at % 2 == 0).then_some(appnum.unsigned_abs()),
+                    })
+                    .collect(),
                 rail: strings.1.clone(),
                 agent: maxprocs.is_multiple_of(2).then(|| CpuSet::from_iter([maxprocs as usize % 77])),
                 wdir: strings.1,

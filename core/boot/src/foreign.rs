@@ -118,6 +118,7 @@ fn meet(said: Said, mut launcher: Box<dyn Launcher>) -> Result<(Job, Box<dyn Lau
         binding: Some(own).filter(|_| bound),
         rail: None,
         agent: None,
+        lanes: Vec::new(),
         // Where all may go everywhere there is nothing to tell.
         local_cpus: match mates.each.iter().all(|cpus| *cpus == mates.cpus) {
             true => Vec::new(),

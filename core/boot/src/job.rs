@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use weft_place::CpuSet;
+use weft_place::{CpuSet, LaneCore};
 use weft_types::Result;
 
 use crate::card::{self, Card, ProcessSet};
@@ -66,6 +66,9 @@ pub struct Job {
     pub rail: Option<String>,
     /// CPUs for the progress agent, which no rank of the node is bound to; `None`: it runs where the program does.
     pub agent: Option<CpuSet>,
+    /// The core of each lane of this process, and then of further threads, all of them in `binding`; empty when nobody said how many
+    /// threads it has.
+    pub lanes: Vec<LaneCore>,
     /// CPUs of each of the local ranks, in their order, the same list at all of them; empty when none is restricted or nobody
     /// told. On a machine that is only described ([`crate::machine::hardware`]) these are CPUs of the description.
     pub local_cpus: Vec<CpuSet>,

@@ -453,6 +453,11 @@ impl Engine {
         self.fabric.keep_company(keep)
     }
 
+    /// Says on which NUMA node the core of each lane is, as far as it is known; by lane 0, before another one is opened.
+    pub fn place_lanes(&self, nodes: &[Option<u32>]) {
+        self.fabric.place_lanes(nodes);
+    }
+
     /// As [`Transports::has_lanes`].
     pub fn has_lanes(&self) -> bool {
         self.fabric.has_lanes()

@@ -5,7 +5,7 @@ use crate::arrive::Todo;
 use crate::engine::{Engine, State};
 use crate::internal::Notice;
 use crate::peers::{LeadTarget, Outgoing};
-use crate::requests::{ABANDONED, ANSWERED, ANYBODY, CANCEL_ASKED, CANCELLED, Phase, TRANSFERRING};
+use crate::requests::{ABANDONED, ANSWERED, ANYBODY, ASKED, CANCEL_ASKED, CANCELLED, Phase, TRANSFERRING};
 use crate::schedule::{Callback, PeerMap};
 use crate::types::{RequestId, Selector};
 use std::time::Duration;
@@ -28,6 +28,11 @@ const FLIGHTS_TO_LEAVERS: Duration = Duration::from_secs(2);
 /// The value of a [`Kind::Lost`] about a process that lives, and that who says so, or somebody before it, cannot reach. No farewell
 /// has it, which are of 32 bits.
 pub(crate) const OUT_OF_REACH: u64 = 1 << 32;
+
+/// Value of a Cancel that only wants to be answered (see `weft_wire::header`).
+const ONLY_ANSWER: u64 = 1;
+/// Value of the answer.
+const ONLY_ANSWERED: u64 = 2;
 
 impl Engine {
     /// As [`Engine::release`], for a request of the program (section 3.7.3): no call can return the error of one that fails, so
@@ -82,6 +87,27 @@ impl Engine {
             }
             _ => {}
         }
+    }
+
+    /// Asks the receiver of a send for an answer, which comes behind all that it has said of the message before. So a send that is
+    /// not complete then was not received whole when the receiver answered. Whether it was asked now: not when a
+    /// question is open, nor when this end will know by itself that the message has left.
+    pub fn ask_about(&mut self, request: RequestId) -> bool {
+        let slot = request.slot();
+        let entry = self.state.requests.at_mut(slot);
+        if entry.phase != Phase::Waiting || entry.flags & (ANSWERED | ASKED) != 0 {
+            return false;
+        }
+        entry.flags |= ASKED;
+        let peer = entry.peer;
+        self.send_control(peer, Header::control(Kind::Cancel, request.0, ONLY_ANSWER), &[]);
+        true
+    }
+
+    /// Whether a question of [`Engine::ask_about`] is open, and the send is not complete.
+    pub fn is_asked_about(&self, request: RequestId) -> bool {
+        let entry = self.state.requests.at(request.slot());
+        entry.phase != Phase::Complete && entry.flags & ASKED != 0
     }
 
     /// Asks the receiver to forget a message that no receive has started on.
@@ -382,6 +408,9 @@ impl State {
     /// A sender asks to forget a message.
     #[cold]
     pub(crate) fn forget(&mut self, index: u32, header: Header) -> Todo {
+        if header.value() == ONLY_ANSWER {
+            return Todo::Reply(Header::control(Kind::CancelReply, header.id(), ONLY_ANSWERED));
+        }
         let peer = self.peers.at(index).id;
         let found = self.unexpected.iter().find(|&(_, slot)| {
             let message = self.messages.at(slot);
@@ -405,6 +434,12 @@ impl State {
     /// The receiver's answer. A send whose receive started meanwhile may be complete and gone: nothing to do then.
     #[cold]
     pub(crate) fn forgotten(&mut self, index: u32, header: Header) -> Todo {
+        if header.value() == ONLY_ANSWERED {
+            if let Some(slot) = self.own_send(index, header.id()) {
+                self.requests.at_mut(slot).flags &= !ASKED;
+            }
+            return Todo::Nothing;
+        }
         let slot = self.own_send(index, header.id()).filter(|&slot| {
             let request = self.requests.at(slot);
             request.phase == Phase::Waiting && request.flags & CANCEL_ASKED != 0

@@ -104,6 +104,8 @@ pub(crate) const ABANDONED: u16 = 4096;
 pub(crate) const TIMED: u16 = 8192;
 /// It is read, not streamed.
 pub(crate) const READS: u16 = 16384;
+/// Send: the receiver was asked whether it has said all, and has not answered.
+pub(crate) const ASKED: u16 = 32768;
 
 /// One operation under way.
 #[derive(Debug)]

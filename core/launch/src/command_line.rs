@@ -15,6 +15,7 @@ use weft_types::params::Watchdog;
 use crate::configfile;
 use crate::hosts::dealing::complete_counts;
 use crate::options::{Asked, Key, Section, Settings, find, suggestion};
+use crate::placing::{place, threads};
 use crate::values::{
     architecture, count, error_handler, hosts_in_file, hosts_in_list, pset, seconds, soft_counts,
     thread_level, variable,
@@ -135,6 +136,9 @@ pub fn parse(words: &[OsString], around: &dyn Surroundings) -> Result<Request, U
 /// The variable by which ranks, and mpiexec itself, are told.
 const WATCHDOG: &str = "WEFT_WATCHDOG";
 
+/// The variable by which ranks are told to bind threads.
+const BIND_LANES: &str = "WEFT_BIND_LANES";
+
 fn watchdog(word: &str, value: &str) -> Result<Watchdog, UsageError> {
     Watchdog::parse(value).ok_or_else(|| {
         usage(format!("{word} needs a number of whole seconds above 0, off or auto, not {value:?}"))
@@ -163,6 +167,7 @@ impl Parser<'_> {
             wdir: None,
             path: None,
             hosts: Vec::new(),
+            threads: None,
             asked: Asked::default(),
         };
         let (mut soft, mut counted) = (None, false);
@@ -198,6 +203,9 @@ impl Parser<'_> {
                 }
                 Key::Env => section.environment.push(variable(word, &values[0], &values[1])?),
                 Key::Export => self.export(word, &values[0], &mut section)?,
+                Key::Threads => {
+                    section.threads = Some(threads(&word.to_string_lossy(), text(word, &values)?)?);
+                }
                 Key::Wdir => section.wdir = Some(values.remove(0).into()),
                 Key::Path => section.path = Some(values.remove(0)),
                 Key::Host => {
@@ -323,8 +331,18 @@ impl Parser<'_> {
                 settings.environment.push((WATCHDOG.into(), value.into()));
             }
             Key::WatchdogAbort => settings.watchdog_abort = true,
-            Key::BindTo => settings.bind_to = Some(text()?.parse().map_err(UsageError)?),
-            Key::MapBy => settings.map_by = Some(text()?.parse().map_err(UsageError)?),
+            Key::BindTo => {
+                let (bind_to, threads) = place(&word.to_string_lossy(), text()?)?;
+                (settings.bind_to, settings.threads) = (Some(bind_to), threads.or(settings.threads));
+            }
+            Key::MapBy => {
+                let (map_by, threads) = place(&word.to_string_lossy(), text()?)?;
+                (settings.map_by, settings.threads) = (Some(map_by), threads.or(settings.threads));
+            }
+            Key::BindThreads => {
+                settings.bind_threads = true;
+                settings.environment.push((BIND_LANES.into(), "yes".into()));
+            }
             Key::ReportBindings => settings.report_bindings = true,
             Key::Verbose => settings.verbose = true,
             Key::HostFile => {
@@ -403,6 +421,7 @@ fn needs(key: Key) -> &'static str {
         Key::Count | Key::PerNode | Key::UniverseSize => "a number of processes",
         Key::Env | Key::GlobalEnv => "a variable's name and its value (two words)",
         Key::Timeout | Key::Watchdog => "a number of seconds",
+        Key::Threads => "a number of threads, or omp",
         Key::Wdir => "a folder",
         Key::HostFile | Key::ConfigFile | Key::File => "a file",
         Key::ProcessSet => "the name of a process set",

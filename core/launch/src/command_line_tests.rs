@@ -227,3 +227,71 @@ proptest! {
         let _ = parse(&words, &Fake);
     }
 }
+
+#[test]
+fn threads_are_said_in_the_words_of_many_launchers() {
+    use crate::placing::Threads::{self, Number, OpenMp};
+    let said = |line: &str| -> (Vec<Option<Threads>>, Option<Threads>, Option<BindTo>, Option<MapBy>) {
+        let (sections, settings) = read(line).unwrap_or_else(|why| panic!("{line}: {why}"));
+        let each = sections.iter().map(|section| section.threads).collect();
+        (each, settings.threads, settings.bind_to, settings.map_by)
+    };
+    for line in
+        ["--threads 4 a", "-threads=4 a", "--cpus-per-rank 4 a", "--cpus-per-proc=4 a", "--cpus-per-task 4 a"]
+    {
+        let line = line.replace("-threads=4", "--threads=4").replace("---", "--");
+        assert_eq!(said(&line), (vec![Some(Number(4))], None, None, None), "{line}");
+    }
+    assert_eq!(said("--threads omp a : --threads 2 b : c").0, [Some(OpenMp), Some(Number(2)), None]);
+    assert_eq!(said("--map-by socket:PE=8 a"), (vec![None], Some(Number(8)), None, Some(MapBy::Socket)));
+    assert_eq!(said("--map-by slot:pe=omp a").1, Some(OpenMp));
+    assert_eq!(said("--bind-to core:2 a"), (vec![None], Some(Number(2)), Some(BindTo::Core), None));
+    for line in
+        ["--threads 0 a", "--threads many a", "--threads 5000 a", "--map-by core:SPAN a", "--bind-to core: a"]
+    {
+        let why = read(line).expect_err(line);
+        assert!(why.contains("a number of threads of each rank, 1 to 4096, or omp"), "{why}");
+    }
+    assert!(read("--map-by slot:PE=é a").is_err(), "no letter is cut in two");
+    let (_, settings) = read("--threads 2 --bind-threads a").expect("well formed");
+    assert!(
+        settings.bind_threads && settings.environment.contains(&("WEFT_BIND_LANES".into(), "yes".into()))
+    );
+}
+
+#[test]
+fn threads_are_settled_by_program_then_job_then_variable() {
+    use crate::placing::{note, number, settle};
+    let settled = |line: &str| -> Result<Vec<u32>, String> {
+        let (mut sections, settings) = read(line)?;
+        settle(&mut sections, &settings).map_err(|error| error.0)?;
+        Ok(sections.iter().map(number).collect())
+    };
+    let omp = "-genvnone -genv OMP_NUM_THREADS 6,2";
+    assert_eq!(
+        settled(&format!("{omp} --threads omp a : -env OMP_NUM_THREADS 3 --threads omp b : c")),
+        Ok(vec![6, 3, 1])
+    );
+    assert_eq!(settled(&format!("{omp} --map-by core:PE=2 a : --threads omp b")), Ok(vec![2, 6]));
+    assert_eq!(settled(&format!("{omp} --bind-to none a")), Ok(vec![0]));
+    for value in ["0", "many", ""] {
+        let line = format!("-genvnone --threads omp -env OMP_NUM_THREADS={value} a")
+            .replace("-env OMP_NUM_THREADS=", "-x OMP_NUM_THREADS=");
+        assert!(settled(&line).expect_err(value).contains("OMP_NUM_THREADS, which says none"), "{value}");
+    }
+    assert!(settled("--bind-threads a").expect_err("for what?").contains("--threads 4"));
+    assert_eq!(settled("--bind-threads --threads 2 a : b"), Ok(vec![2, 1]));
+    // Several threads on one core are not silent.
+    let told = |line: &str| {
+        let (mut sections, settings) = read(line).expect("well formed");
+        settle(&mut sections, &settings).expect("settled");
+        note(&sections, &settings)
+    };
+    let words = told(&format!("{omp} --bind-to core a")).expect("told");
+    assert!(words.contains("says 6") && words.contains("--threads omp"), "{words}");
+    for quiet in
+        ["--bind-to socket a", "a", "--bind-to core --threads 2 a", "--bind-to core -env OMP_NUM_THREADS 1 a"]
+    {
+        assert_eq!(told(&format!("{omp} {quiet}")), None, "{quiet}");
+    }
+}

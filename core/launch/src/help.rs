@@ -24,6 +24,9 @@ For one program (between two ':')
   -file FILE                further options of this kind from a file, # for comments
   -pset NAME                the processes belong to the process set NAME, a URI such as app://ocean (several programs
                             may share one; each program also has a set of its own, weft://app/0 and so on)
+  --threads N|omp           threads of each rank (omp: what OMP_NUM_THREADS says); each rank is bound to as many cores, near one
+                            another and an RDMA device, one for each lane of its threads (also: --cpus-per-rank N,
+                            --map-by socket:PE=N)
   -thread-level LEVEL       MPI_Init gives at least this level, such as MPI_THREAD_MULTIPLE
   --initial-errhandler mpi_errors_are_fatal|mpi_errors_abort|mpi_errors_return
                             error handler before and at MPI_Init, and after MPI_Finalize
@@ -40,7 +43,9 @@ For the job
                             keep each rank on one such part of the machine (none if not given)
   --map-by slot|hwthread|core|numa|socket|node
                             deal the ranks over such parts in turn
-  --report-bindings         print where each rank and its progress agent run (for another machine: set
+  --bind-threads            with --threads: a thread that works with a lane is bound to the lane's core (not the main thread,
+                            nor one that has been bound by the program)
+  --report-bindings         print where each rank, its lanes and its progress agent run (for another machine: set
                             HWLOC_XMLFILE or HWLOC_SYNTHETIC)
   -s, --stdin 0|none        who reads standard input: rank 0 (if not given) or nobody
   -usize N                  value of MPI_UNIVERSE_SIZE

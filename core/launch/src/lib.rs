@@ -20,6 +20,7 @@ pub mod lines;
 mod machine;
 pub mod options;
 mod output;
+mod placing;
 mod plan;
 pub mod pmi_server;
 pub mod report;
@@ -41,7 +42,7 @@ pub fn mpiexec(words: &[OsString]) -> i32 {
     if words.first().is_some_and(|word| word == hosts::AGENT_WORD) {
         return hosts::agent::run();
     }
-    let (sections, settings) = match command_line::parse(words, &machine::Machine) {
+    let (mut sections, settings) = match command_line::parse(words, &machine::Machine) {
         Ok(Request::Run(sections, settings)) => (sections, settings),
         Ok(Request::Help) => {
             print!("{}", help::TEXT);
@@ -56,6 +57,13 @@ pub fn mpiexec(words: &[OsString]) -> i32 {
             return USAGE;
         }
     };
+    if let Err(error) = placing::settle(&mut sections, &settings) {
+        eprintln!("mpiexec: {error}");
+        return USAGE;
+    }
+    if let Some(note) = placing::note(&sections, &settings) {
+        eprintln!("mpiexec: {note}");
+    }
     let hosts = sections.iter().flat_map(|section| &section.hosts).chain(&settings.hosts);
     if machine::foreign_host(hosts, &machine::host_name()).is_some() {
         return match hosts::head::run(&sections, &settings) {

@@ -10,6 +10,7 @@ use weft_place::policy::{BindTo, MapBy};
 use weft_types::params::Watchdog;
 
 use crate::hosts::dealing::NamedHost;
+use crate::placing::Threads;
 
 /// One program of the command line (what stands between two `:`).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +29,8 @@ pub struct Section {
     pub path: Option<OsString>,
     /// Hosts for this program alone (`-host`); none: those of the job.
     pub hosts: Vec<NamedHost>,
+    /// Threads of each of its ranks, for which placement finds cores; `None`: that of the job.
+    pub threads: Option<Threads>,
     /// What was asked for in words that the program can look up.
     pub asked: Asked,
 }
@@ -74,6 +77,10 @@ pub struct Settings {
     pub bind_to: Option<BindTo>,
     /// How ranks are dealt to the machine; `None`: not said.
     pub map_by: Option<MapBy>,
+    /// Threads of the ranks of all programs that say nothing else; `None`: not said.
+    pub threads: Option<Threads>,
+    /// Threads that make a lane their own are bound to its core.
+    pub bind_threads: bool,
     /// Print where each rank runs.
     pub report_bindings: bool,
     /// Print what is started.
@@ -128,6 +135,8 @@ pub(crate) enum Key {
     WatchdogAbort,
     BindTo,
     MapBy,
+    Threads,
+    BindThreads,
     ReportBindings,
     Verbose,
     Host,
@@ -155,6 +164,7 @@ impl Key {
             | Key::BareEnvironment
             | Key::TagOutput
             | Key::WatchdogAbort
+            | Key::BindThreads
             | Key::ReportBindings
             | Key::Verbose
             | Key::Granted
@@ -195,6 +205,11 @@ pub(crate) const NAMES: &[(&str, Key)] = &[
     ("watchdog-abort", Key::WatchdogAbort),
     ("bind-to", Key::BindTo),
     ("map-by", Key::MapBy),
+    ("threads", Key::Threads),
+    ("cpus-per-rank", Key::Threads),
+    ("cpus-per-proc", Key::Threads),
+    ("cpus-per-task", Key::Threads),
+    ("bind-threads", Key::BindThreads),
     ("report-bindings", Key::ReportBindings),
     ("v", Key::Verbose),
     ("verbose", Key::Verbose),

@@ -9,10 +9,11 @@ use weft_boot::card::{self, Card, ProcessSet};
 use weft_boot::machine::{Described, LiveSystem, allowed_cpus, described, usable};
 use weft_place::devices::{self, Device};
 use weft_place::policy::{self, BindTo};
-use weft_place::{CpuSet, Placement, Topology, agents, described};
+use weft_place::{CpuSet, Topology, agents, described, lanes};
 
 use crate::machine;
 use crate::options::{Section, Settings};
+use crate::placing;
 use crate::resolve::{self, Unstartable};
 
 /// A job ready to be started.
@@ -31,6 +32,9 @@ pub(crate) struct Plan {
     pub(crate) notes: Vec<String>,
 }
 
+/// Variables and their values.
+pub(crate) type Environment = BTreeMap<OsString, OsString>;
+
 /// One rank.
 pub(crate) struct RankPlan {
     /// Which section it belongs to.
@@ -46,7 +50,7 @@ pub(crate) struct RankPlan {
     /// What it is told about the job; the inode of the node segment is still missing.
     pub(crate) card: Card,
     /// Its whole environment, but for the card and what depends on descriptors.
-    pub(crate) environment: BTreeMap<OsString, OsString>,
+    pub(crate) environment: Environment,
     /// CPUs it is bound to.
     pub(crate) binding: Option<CpuSet>,
 }
@@ -58,7 +62,11 @@ pub(crate) fn plan(sections: &[Section], settings: &Settings) -> Result<Plan, Un
     let notes = allocation_note().into_iter().collect();
     let size: u32 = sections.iter().map(|section| section.count).sum();
     let allowed = allowed_cpus();
-    let (bind_to, map_by) = policy::complete(settings.bind_to, settings.map_by);
+    let threads: Vec<u32> = sections
+        .iter()
+        .flat_map(|section| std::iter::repeat_n(placing::number(section), section.count as usize))
+        .collect();
+    let (bind_to, map_by) = lanes::complete(&threads, settings.bind_to, settings.map_by);
     let nothing_to_place = bind_to == BindTo::None && !settings.report_bindings;
     let described = match described_machine() {
         // Nothing here asks for it; the ranks tell what they cannot do without.
@@ -66,7 +74,7 @@ pub(crate) fn plan(sections: &[Section], settings: &Settings) -> Result<Plan, Un
         described => described.map_err(|why| refuse(why, 2))?,
     };
     let is_here = described.as_ref().is_none_or(|machine| machine.is_here);
-    let free = || vec![Placement { cpus: None, numa_node: None }; size as usize];
+    let free = || vec![policy::unbound(); size as usize];
     let own_rails =
         |devices: &[Device]| devices::assign_names(devices, &vec![allowed.clone(); size as usize]);
     let (placements, local_cpus, rails, agents, bindings) = if nothing_to_place {
@@ -78,7 +86,7 @@ pub(crate) fn plan(sections: &[Section], settings: &Settings) -> Result<Plan, Un
             Some(machine) => (machine.topology, machine.devices),
             None => (Topology::read(&LiveSystem, &allowed), devices::read(&LiveSystem)),
         };
-        let placements = policy::place(&topology, size as usize, bind_to, map_by);
+        let placements = lanes::place(&topology, &devices, &threads, bind_to, map_by);
         let rails = policy::rails(&devices, &topology, &placements);
         let agents = agents::agents(&topology, &placements);
         let report = |(rank, placement): (usize, _)| {
@@ -139,6 +147,7 @@ pub(crate) fn plan(sections: &[Section], settings: &Settings) -> Result<Plan, Un
                 numa_node: placement.numa_node,
                 rail: rails[rank as usize].clone(),
                 agent: agents.get(rank as usize).cloned().flatten(),
+                lanes: placement.lanes.clone(),
                 local_cpus: local_cpus.clone(),
                 command: command_words(section),
                 maxprocs: section.asked.maxprocs,
@@ -207,10 +216,10 @@ fn described_machine() -> Result<Option<DescribedMachine>, String> {
 /// The environment of a program's ranks, on whatever host: what is inherited, what mpiexec was told, and what all ranks of a
 /// job must have the same (rules and figures of collectives), read here once.
 pub(crate) fn section_environment(
-    inherited: &BTreeMap<OsString, OsString>,
+    inherited: &Environment,
     settings: &Settings,
     section: &Section,
-) -> BTreeMap<OsString, OsString> {
+) -> Environment {
     let mut environment = inherited.clone();
     environment.extend(settings.environment.iter().cloned());
     environment.extend(section.environment.iter().cloned());
@@ -224,7 +233,7 @@ pub(crate) fn section_environment(
 }
 
 /// mpiexec's own environment without what another launcher put there: a rank must not find two stories.
-pub(crate) fn inherited_environment(bare: bool) -> BTreeMap<OsString, OsString> {
+pub(crate) fn inherited_environment(bare: bool) -> Environment {
     const FOREIGN: [&[u8]; 5] = [b"PMI_", b"PMI2_", b"PMIX_", b"HYDI_", b"WEFT_JOB"];
     let foreign = |name: &OsStr| {
         FOREIGN.iter().any(|prefix| name.as_bytes().starts_with(prefix)) || name == card::NODE_FD_VARIABLE

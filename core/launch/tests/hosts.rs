@@ -186,3 +186,17 @@ fn a_time_limit_holds_on_all_hosts() {
     assert_eq!(outcome.code, 124, "{}", outcome.err);
     none_left(&format!("sleep\0{mark}"));
 }
+
+#[test]
+fn each_host_finds_cores_for_the_lanes_of_its_ranks() {
+    let outcome = run(&mut on_hosts(
+        "--hosts far1:1,far2:1 -n 1 --threads 1 --report-bindings printenv WEFT_JOB : -n 1 true",
+    ));
+    assert_eq!(outcome.code, 0, "{}", outcome.err);
+    for (rank, host) in [(0, "far1"), (1, "far2")] {
+        let line =
+            outcome.err.lines().find(|line| line.contains(&format!("{host}: rank {rank} is bound to")));
+        assert!(line.is_some_and(|line| line.contains("lanes on core 0")), "{}", outcome.err);
+    }
+    assert!(outcome.out.contains(";lanes="), "{}", outcome.out);
+}

@@ -205,6 +205,49 @@ fn a_described_machine_is_planned_for_but_not_bound_to() {
     assert!(refused.code == 2 && refused.err.contains("/no/such/file"), "{refused:?}");
 }
 
+#[test]
+fn ranks_with_threads_get_a_core_for_each_lane() {
+    // Two sockets of 64 cores.
+    let mut command = mpiexec("-n 3 --threads 32 --report-bindings printenv WEFT_JOB");
+    let outcome = run(command.env("HWLOC_SYNTHETIC", "pack:2 numa:1 core:64 pu:1"));
+    let line = "rank 2 is bound to socket 1, NUMA node 1, cores 64-95 (CPUs 64-95), lanes in turn on cores 64-95, progress agent on \
+                CPU 98\n";
+    assert!(outcome.err.contains(line), "{outcome:?}");
+    assert!(!outcome.out.contains("lanes="), "nobody is there: {outcome:?}");
+    // Eight NUMA nodes; ranks of two programs, in turn over the nodes.
+    let mut command = mpiexec(
+        "--map-by numa:PE=3 --report-bindings -n 2 true : -n 1 --threads 5 true : -n 1 --threads 1 true",
+    );
+    let outcome = run(command.env("HWLOC_SYNTHETIC", "pack:2 numa:4 core:8 pu:1"));
+    for (rank, numa, cores) in [(0, 0, "0-2"), (1, 1, "8-10"), (2, 2, "16-20"), (3, 3, "24")] {
+        let line = outcome.err.lines().find(|line| line.contains(&format!("rank {rank} is bound")));
+        let line = line.unwrap_or_else(|| panic!("{outcome:?}"));
+        assert!(
+            line.contains(&format!("NUMA node {numa}, ")) && line.contains(&format!("CPUs {cores})"))
+                || rank == 3,
+            "{line}"
+        );
+        assert!(
+            line.contains(&format!(
+                "lanes {} {cores}, ",
+                if rank == 3 { "on core" } else { "in turn on cores" }
+            )),
+            "{line}"
+        );
+    }
+    // What a rank has of it here.
+    let own = run(std::process::Command::new("nproc").arg("--all")).out;
+    let here = run(mpiexec("-n 1 --threads 2 printenv WEFT_JOB").env_remove("HWLOC_SYNTHETIC"));
+    if own.trim() == "2" {
+        let word = here.out.split(';').find_map(|word| word.strip_prefix("lanes=")).expect("lanes");
+        assert_eq!(word.replace("%40", "@").replace("%2F", "/"), "0@0/1@0");
+    }
+    let refused = run(&mut mpiexec("--bind-threads true"));
+    assert!(refused.code == 2 && refused.err.contains("--threads"), "{refused:?}");
+    let told = run(mpiexec("--bind-to core true").env("OMP_NUM_THREADS", "4"));
+    assert!(told.code == 0 && told.err.contains("--threads omp"), "{told:?}");
+}
+
 /// hwloc's file of two sockets of two cores, each with an RDMA device.
 const TWO_DEVICES: &str = r#"<topology><object type="Machine" cpuset="0xf">
   <object type="Package" os_index="0" cpuset="0x3"><object type="NUMANode" os_index="0" cpuset="0x3"/>
@@ -217,6 +260,19 @@ const TWO_DEVICES: &str = r#"<topology><object type="Machine" cpuset="0xf">
     <object type="Core" cpuset="0x8"><object type="PU" os_index="3"/></object>
     <object type="PCIDev" pci_busid="0000:af:00.0"><object type="OSDev" name="mlx5_1" osdev_type="3"/></object>
   </object></object></topology>"#;
+
+#[test]
+fn lanes_begin_near_the_device_and_agents_are_beside_them() {
+    let file = std::env::temp_dir().join(format!("weft-one-device-{}.xml", std::process::id()));
+    // The first socket's device is down.
+    let down = "osdev_type=\"3\"><info name=\"Port1State\" value=\"1\"/></object>";
+    std::fs::write(&file, TWO_DEVICES.replacen("osdev_type=\"3\"/>", down, 1)).expect("a file");
+    let outcome = run(mpiexec("-n 1 --threads 2 --report-bindings true").env("HWLOC_XMLFILE", &file));
+    std::fs::remove_file(&file).expect("removed");
+    let line = "rank 0 is bound to socket 1, NUMA node 1, cores 2-3 (CPUs 2-3), lanes in turn on cores 2-3, RDMA device mlx5_1, \
+                progress agent on CPU 0\n";
+    assert!(outcome.err.contains(line), "{outcome:?}");
+}
 
 #[test]
 fn each_rank_is_reported_with_the_nearest_device() {

@@ -3,6 +3,11 @@
 //! The copy lies in memory of the library; the buffer the program attached bounds how much may be under way: the data and [`ENTRY`]
 //! for each message. Its bytes are never touched. The model of section 3.6.1 wants contiguous room, up to `MPI_BSEND_OVERHEAD` for
 //! each message, and frees in order of the sends only, so what fits there fits here.
+//!
+//! A message has left when this process knows so, and word that a receiver took one may still be on its way when it could be known from
+//! a third process (a barrier). So who finds no room may ask the receivers of what is in the buffer ([`Process::ask_for_room`]): when
+//! they have answered, what they had received before has left. Asking sends; who waits for the answers does so outside, and not for ever, since a
+//! buffered send is local.
 
 use crate::lanes::Lanes;
 use crate::process::Process;
@@ -58,7 +63,17 @@ pub struct Buffers {
     last: Serial,
     /// Number of messages at which the next sweep is due, so that each is looked at a constant number of times.
     sweep_at: usize,
+    /// The buffer that had no room for the last send, though it would have if it were empty, and the bytes needed.
+    lacking: Option<(Owner, u64)>,
     lanes: Arc<Lanes>,
+}
+
+/// Receivers were asked what of a buffer they have received.
+#[derive(Clone, Copy, Debug)]
+pub struct Question {
+    /// What was in the buffer.
+    pub content: Content,
+    needed: u64,
 }
 
 #[derive(Debug)]
@@ -189,6 +204,22 @@ impl Buffers {
         })
     }
 
+    /// Asks the receivers of what is in the buffer; whether any was asked that has not been asked before.
+    fn ask(&self, engine: &mut Engine, owner: Owner) -> bool {
+        let (lanes, mut asked) = (&self.lanes, false);
+        for message in self.messages.iter().filter(|message| message.owner == owner) {
+            asked |= lend(engine, lanes, message.request, Engine::ask_about);
+        }
+        asked
+    }
+
+    /// Whether one of those has not answered.
+    fn is_asking(&self, engine: &mut Engine, owner: Owner) -> bool {
+        let mut messages = self.messages.iter().filter(|message| message.owner == owner);
+        let open = |engine: &mut Engine, request| engine.is_asked_about(request);
+        messages.any(|message| lend(engine, &self.lanes, message.request, open))
+    }
+
     /// Whether every buffered message of the process has been transmitted; for finalisation.
     pub fn is_all_flushed(&mut self, engine: &mut Engine) -> bool {
         self.sweep(engine);
@@ -277,6 +308,7 @@ impl Process {
         let bytes = buffer.len();
         let needed = bytes as u64 + ENTRY;
         let owner = self.buffer_of(comm);
+        self.requests.buffers.lacking = None;
         if let Err(full) = self.check_room(owner, needed) {
             // What the receivers took meanwhile makes room; nobody may have looked since, in whatever lane the messages are.
             let messages = self.requests.buffers.messages.iter().filter(|message| message.owner == owner);
@@ -293,7 +325,12 @@ impl Process {
                 }
             }
             self.requests.buffers.sweep(&mut self.engine);
-            self.check_room(owner, needed).map_err(|_| full)?;
+            if self.check_room(owner, needed).is_err() {
+                let level = self.requests.buffers.level(owner);
+                let fits = level.is_some_and(|level| needed <= level.attached.size);
+                self.requests.buffers.lacking = fits.then_some((owner, needed));
+                return Err(full);
+            }
         }
         let copy = Scratch::new(bytes);
         let mut room = copy.recv_buf(0, bytes);
@@ -327,6 +364,23 @@ impl Process {
         Ok(self.requests.insert(Local::Buffered { serial, cancelling: false }).unwrap_or(complete))
     }
 
+    /// The last buffered send found no room: asks the receivers of what is in the buffer what they have received. `None` where
+    /// nothing came of it: the message is larger than the buffer, or all were asked before and have not answered.
+    pub fn ask_for_room(&mut self) -> Option<Question> {
+        let (owner, needed) = self.requests.buffers.lacking.take()?;
+        let content = self.requests.buffers.content(owner).ok()?;
+        let asked = self.requests.buffers.ask(&mut self.engine, owner);
+        asked.then_some(Question { content, needed })
+    }
+
+    /// Whether there is room now, or all receivers have answered. No progress.
+    pub fn is_answered(&mut self, question: &Question) -> bool {
+        let owner = question.content.owner;
+        self.requests.buffers.sweep(&mut self.engine);
+        self.check_room(owner, question.needed).is_ok()
+            || !self.requests.buffers.is_asking(&mut self.engine, owner)
+    }
+
     /// The one buffer that serves a communicator at this moment: its own, else its session's, else the process's.
     fn buffer_of(&self, comm: Handle) -> Owner {
         let session = || self.sessions.origin(comm).map(Owner::Session);
@@ -346,6 +400,9 @@ impl Process {
         Err(full(needed, size, level.used))
     }
 }
+
+#[cfg(test)]
+mod tests;
 
 #[cold]
 fn full(needed: u64, size: u64, used: u64) -> Error {

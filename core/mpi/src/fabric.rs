@@ -1,12 +1,14 @@
 //! Which fabrics this process uses, and their opening.
 
+mod alike;
+
 use std::net::{IpAddr, Ipv4Addr};
 use weft_boot::{Job, Launcher, LauncherKind, SharedLauncher, machine};
 use weft_engine::{
     Directory, Fabric, Layers, NodeLocal, OfiCard, OfiCarrier, OfiDirectory, OfiWanted, PeerCard, Transports,
 };
 use weft_place::transport::{self, Facts, Rdma, Way, Wish};
-use weft_types::params::{self, Chance, Choice, FaultPlan, Parameters};
+use weft_types::params::{self, Chance, Choice, FaultPlan, LatencyModel, Parameters};
 use weft_types::{Error, ErrorClass, PeerId, Result};
 
 /// How the processes of a job are reached.
@@ -89,7 +91,11 @@ pub(crate) fn open(
         Ways::Alone => return Ok((Transports::alone(), None)),
         Ways::Shm => {
             let node = node_local(job, parameters, oversubscribed)?;
-            return Ok((Transports::node_local(node)?.wrapped(layers, me)?, None));
+            let transports = Transports::node_local(node)?;
+            transports
+                .agree(alike::word(&layers))
+                .map_err(|first| alike::unlike(&layers, first, job.rank))?;
+            return Ok((transports.wrapped(layers, me)?, None));
         }
         Ways::Fabric(between) | Ways::Both(between) => between,
     };
@@ -108,6 +114,7 @@ pub(crate) fn open(
         (_, Some(node)) => Transports::forced(node, fabric)?,
         (_, None) => Transports::over(fabric),
     };
+    transports.agree(alike::word(&layers)).map_err(|first| alike::unlike(&layers, first, job.rank))?;
     Ok((transports.wrapped(layers, me)?, Some(opener)))
 }
 
@@ -213,7 +220,10 @@ fn fabric(
     {
         eprintln!("weft: {downgrade}");
     }
-    let directory = Box::new(Cards { launcher: launcher.clone(), way: between.way });
+    let latency = parameters.latency;
+    let directory = Cards { launcher: launcher.clone(), way: between.way, rank: job.rank, latency };
+    let mut neighbours = directory.clone();
+    let directory = Box::new(directory);
     let on_one_node = is_on_one_node(job);
     let mut opener = Opener {
         me: PeerId(job.rank),
@@ -271,8 +281,12 @@ fn fabric(
         shown.for_each(|line| eprintln!("weft: {line}"));
     }
     let mut launcher = launcher.clone();
-    launcher.put(&key(job.rank), &format!("{}:{}:{card}", between.way, Fabric::version()))?;
+    let alike = alike::suffix(&latency);
+    launcher.put(&key(job.rank), &format!("{}:{}{alike}:{card}", between.way, Fabric::version()))?;
     launcher.fence()?;
+    if latency.is_some() {
+        neighbours.text(PeerId((job.rank + 1) % job.size))?;
+    }
     Ok((fabric, opener))
 }
 
@@ -344,10 +358,13 @@ impl Opener {
 }
 
 /// The cards that processes left with the launcher, each behind the name of its transport.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Cards {
     launcher: SharedLauncher,
     way: Way,
+    /// Of this process.
+    rank: u32,
+    latency: Option<LatencyModel>,
 }
 
 impl Cards {
@@ -359,12 +376,19 @@ impl Cards {
                 peer.0
             ))
         })?;
-        card_of(&text, peer, &self.way, &Fabric::version()).map(str::to_owned)
+        card_of(&text, peer, &self.way, &Fabric::version(), (self.rank, &self.latency)).map(str::to_owned)
     }
 }
 
-/// The card in what a process left with the launcher: the name of its transport, the version of what it says there, and the card.
-fn card_of<'a>(text: &'a str, peer: PeerId, way: &Way, version: &str) -> Result<&'a str> {
+/// The card in what a process left with the launcher: the name of its transport, the version of what it says there with the times of
+/// another network that it adds, and the card. `own`: the number of this process and the times that it adds.
+fn card_of<'a>(
+    text: &'a str,
+    peer: PeerId,
+    way: &Way,
+    version: &str,
+    own: (u32, &Option<LatencyModel>),
+) -> Result<&'a str> {
     let failed = |why: String| Err(Error::new(ErrorClass::OTHER, why));
     let mut parts = text.splitn(3, ':');
     let theirs = parts.next().filter(|_| text.contains(':')).unwrap_or("something else");
@@ -375,8 +399,16 @@ fn card_of<'a>(text: &'a str, peer: PeerId, way: &Way, version: &str) -> Result<
             peer.0
         ));
     }
-    match (parts.next(), parts.next()) {
-        (Some(theirs), Some(card)) if theirs == version => Ok(card),
+    let (said, card) = (parts.next(), parts.next());
+    let (theirs, model) = said.map_or((None, ""), |said| {
+        let (version, model) = said.split_once('+').unwrap_or((said, ""));
+        (Some(version), model)
+    });
+    match (theirs, card) {
+        (Some(theirs), Some(card)) if theirs == version => {
+            alike::compare(model, own, peer.0)?;
+            Ok(card)
+        }
         (theirs, card) => {
             let theirs = match (theirs, card) {
                 (Some(theirs), Some(_)) if theirs.split('.').count() == 2 => format!("version {theirs}"),
@@ -410,7 +442,7 @@ mod tests {
 
     #[test]
     fn a_process_of_another_version_is_named() {
-        let read = |text| card_of(text, PeerId(3), &Way::Softroce, "3.701");
+        let read = |text| card_of(text, PeerId(3), &Way::Softroce, "3.701", (0, &None));
         assert_eq!(read("softroce:3.701:[fe80::1]:4791/10/0").unwrap(), "[fe80::1]:4791/10/0");
         for other in [
             "softroce:3.602:10.0.0.1:4791/10/0",

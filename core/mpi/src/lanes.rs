@@ -17,6 +17,8 @@
 mod handles;
 
 pub use handles::{LANE_BITS, lane_of, message_handle, request_handle};
+pub use weft_place::LaneCore;
+pub use weft_place::lanes::choose;
 
 use crate::comm::Comm;
 use crate::request::COLLECTIVE;
@@ -36,6 +38,11 @@ pub const LANES: u32 = 8;
 pub fn number(asked: u32, cores: usize) -> u32 {
     let by_cores = u32::try_from(cores).unwrap_or(u32::MAX).max(4);
     (if asked == 0 { by_cores } else { asked }).min(LANES)
+}
+
+/// The NUMA node of a lane's core; lanes beyond the cores begin again with the first. `None` where the launcher has said no cores.
+pub fn node(cores: &[LaneCore], lane: u32) -> Option<u32> {
+    cores.get((lane as usize).checked_rem(cores.len())?)?.numa_node
 }
 
 /// What a lane's lock protects.
@@ -449,6 +456,17 @@ mod tests {
             [(0, 1), (0, 6), (0, 64), (1, 64), (3, 1), (99, 1)].map(|(asked, cores)| number(asked, cores)),
             [4, 6, 8, 1, 3, 8]
         );
+    }
+
+    #[test]
+    fn a_lane_beyond_the_cores_is_on_the_first_again() {
+        let cores =
+            [Some(3), None, Some(4)].map(|numa_node| LaneCore { cpus: Default::default(), numa_node });
+        assert_eq!(
+            [0, 1, 2, 3, 5].map(|lane| node(&cores, lane)),
+            [Some(3), None, Some(4), Some(3), Some(4)]
+        );
+        assert_eq!(node(&[], 5), None);
     }
 
     #[test]

@@ -232,6 +232,11 @@ impl Process {
             return;
         }
         self.contexts.lanes = crate::lanes::number(self.parameters.lanes, self.job.cores);
+        // Memory of lane 0 is there already.
+        let nodes: Vec<Option<u32>> = std::iter::once(None)
+            .chain((1..self.contexts.lanes).map(|lane| crate::lanes::node(&self.job.lanes, lane)))
+            .collect();
+        self.engine.place_lanes(&nodes);
         if self.parameters.verbose > u32::from(self.job.rank != 0) {
             let far = match &self.wide {
                 Some(wide) => format!(

@@ -18,7 +18,7 @@ use crate::process::Process;
 use desk::{Desk, Letter};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use weft_engine::{Contacts, Directory, Engine, EngineBell, OfiCard, OfiDirectory, PeerCard, Wide};
+use weft_engine::{Contacts, Directory, Engine, EngineBell, Near, OfiCard, OfiDirectory, PeerCard, Wide};
 use weft_types::{Error, ErrorClass, Farewell, PeerId, Result};
 
 /// What a process needs for lanes that reach other nodes.
@@ -124,6 +124,8 @@ impl Process {
         if lane == 0 || self.lanes.get(lane).is_some_and(|open| !wide || open.is_wide()) {
             return Ok(());
         }
+        // Its rings, pools and tables are near the core of its thread, whoever opens it.
+        let _near = Near::node(crate::lanes::node(&self.job.lanes, lane));
         let end = match self.wide.as_mut().filter(|_| wide) {
             Some(lanes) => Some(lanes.open(lane)?),
             None => None,

@@ -4,22 +4,20 @@ use crate::cpus::CpuSet;
 use crate::policy::Placement;
 use crate::topology::{Level, Topology};
 
-/// For each placed rank the CPUs of its progress agent: those that no rank is bound to, as near to the rank's own as there are
+/// For each placed rank the CPUs of its progress agent: those that no rank's threads are expected on (its lanes' cores, where they
+/// are known, or else all that it is bound to), as near to the rank's own as there are
 /// any (its core's other threads, its NUMA node, its socket, the machine), of the slowest kind of core, shared evenly. `None` for a rank that is not bound,
 /// whose threads the kernel places, and where nothing is left over: there the agent runs beside the rank.
 pub fn agents(topology: &Topology, placements: &[Placement]) -> Vec<Option<CpuSet>> {
-    let taken: CpuSet = placements
-        .iter()
-        .filter_map(|place| place.cpus.as_ref())
-        .flat_map(|cpus| cpus.iter().copied())
-        .collect();
+    let taken: CpuSet = placements.iter().flat_map(|place| place.busy().to_vec()).collect();
     let spare: Vec<usize> = topology.cpus().iter().copied().filter(|&cpu| !taken.contains(cpu)).collect();
     let near = [Level::Core, Level::Numa, Level::Socket, Level::Machine].map(|level| topology.parts(level));
     let mut load = vec![0_usize; spare.len()];
     placements
         .iter()
         .map(|place| {
-            let cpus = place.cpus.as_ref()?;
+            place.cpus.as_ref()?;
+            let cpus = &place.busy();
             let distance = |cpu: usize| {
                 let together = |parts: &Vec<CpuSet>| {
                     parts.iter().any(|part| part.contains(cpu) && !part.intersection(cpus).is_empty())

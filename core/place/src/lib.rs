@@ -10,6 +10,7 @@ pub mod described;
 pub mod devices;
 pub mod hardware;
 mod kinds;
+pub mod lanes;
 pub mod libraries;
 pub mod limits;
 pub mod mapping;
@@ -20,6 +21,7 @@ pub mod transport;
 
 pub use cpus::CpuSet;
 pub use hardware::{Hardware, Resource};
+pub use lanes::LaneCore;
 pub use policy::{BindTo, MapBy, Placement};
 pub use system::System;
 pub use topology::Topology;

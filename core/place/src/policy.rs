@@ -8,6 +8,7 @@ use std::str::FromStr;
 
 use crate::cpus::CpuSet;
 use crate::devices::{self, Device};
+use crate::lanes::LaneCore;
 use crate::topology::{Level, Topology};
 
 /// What a rank is bound to.
@@ -96,6 +97,24 @@ pub struct Placement {
     pub cpus: Option<CpuSet>,
     /// NUMA node of those CPUs, when they lie in one.
     pub numa_node: Option<u32>,
+    /// The core of each lane, in their order and then from the first again; empty when nobody said how many threads the rank has.
+    pub lanes: Vec<LaneCore>,
+}
+
+/// The place of a rank that is not bound.
+pub fn unbound() -> Placement {
+    Placement { cpus: None, numa_node: None, lanes: Vec::new() }
+}
+
+impl Placement {
+    /// CPUs on which the rank's threads are expected: those of its lanes, or else all that it is bound to.
+    pub(crate) fn busy(&self) -> CpuSet {
+        match (self.lanes.is_empty(), &self.cpus) {
+            (false, _) => self.lanes.iter().flat_map(|lane| lane.cpus.iter().copied()).collect(),
+            (true, Some(cpus)) => cpus.clone(),
+            (true, None) => CpuSet::new(),
+        }
+    }
 }
 
 /// Completes what the command line left open.
@@ -128,17 +147,17 @@ pub fn complete(bind_to: Option<BindTo>, map_by: Option<MapBy>) -> (BindTo, MapB
 
 /// Places `ranks` ranks. More ranks than places share them, as evenly as can be.
 pub fn place(topology: &Topology, ranks: usize, bind_to: BindTo, map_by: MapBy) -> Vec<Placement> {
-    let unbound = Placement { cpus: None, numa_node: None };
     let seats = seats(topology, bind_to, map_by);
     let Some(level) = bind_to.level().filter(|_| !seats.is_empty()) else {
-        return vec![unbound; ranks];
+        return vec![unbound(); ranks];
     };
     let targets = topology.parts(level);
     (0..ranks)
         .map(|rank| {
             let seat = &seats[rank % seats.len()];
             let target = targets.iter().find(|target| !target.intersection(seat).is_empty());
-            Placement { numa_node: target.and_then(|cpus| topology.numa_node(cpus)), cpus: target.cloned() }
+            let numa_node = target.and_then(|cpus| topology.numa_node(cpus));
+            Placement { numa_node, cpus: target.cloned(), lanes: Vec::new() }
         })
         .collect()
 }
@@ -206,13 +225,43 @@ pub fn report(
     match &placement.cpus {
         None => format!("rank {rank} is not bound; it may use {}{rail}", Named("CPU", "CPUs", allowed)),
         Some(cpus) => format!(
-            "rank {rank} is bound to {}, {}, {} ({}{}){rail}",
+            "rank {rank} is bound to {}, {}, {} ({}{}){}{rail}",
             Named("socket", "sockets", topology.sockets(cpus)),
             Named("NUMA node", "NUMA nodes", topology.numa_nodes(cpus)),
             Named("core", "cores", topology.cores(cpus)),
             Named("CPU", "CPUs", cpus.clone()),
             speed(topology, cpus),
+            lanes(topology, &placement.lanes),
         ),
+    }
+}
+
+/// What a line says of the cores of lanes, in the order of the lanes (`4-7,0-3`: lane 0 on core 4).
+fn lanes(topology: &Topology, lanes: &[LaneCore]) -> String {
+    let whole = lanes.iter().all(|lane| topology.is_core(&lane.cpus));
+    let numbers: Vec<usize> = lanes
+        .iter()
+        .filter_map(|lane| {
+            if whole { topology.cores(&lane.cpus).first().copied() } else { lane.cpus.first().copied() }
+        })
+        .collect();
+    let mut text = String::new();
+    let mut rest = numbers.as_slice();
+    while let Some(&first) = rest.first() {
+        let run = rest.iter().zip(first..).take_while(|&(&number, expected)| number == expected).count();
+        text += if text.is_empty() { "" } else { "," };
+        match run {
+            1 => text += &first.to_string(),
+            _ => text += &format!("{first}-{}", first + run - 1),
+        }
+        rest = &rest[run..];
+    }
+    match (numbers.len(), whole) {
+        (0, _) => String::new(),
+        (1, true) => format!(", lanes on core {text}"),
+        (_, true) => format!(", lanes in turn on cores {text}"),
+        (1, false) => format!(", lanes on CPU {text}"),
+        (_, false) => format!(", lanes in turn on CPUs {text}"),
     }
 }
 
@@ -291,7 +340,7 @@ mod tests {
             report(&topology, 0, &placed[0], None, None),
             "rank 0 is bound to socket 0, NUMA node 0, cores 0-1 (CPUs 0-1,4-5)"
         );
-        let free = Placement { cpus: None, numa_node: None };
+        let free = unbound();
         assert_eq!(report(&topology, 3, &free, None, None), "rank 3 is not bound; it may use CPUs 0-7");
         assert_eq!(
             report(&topology, 3, &free, Some("mlx5_1"), None),

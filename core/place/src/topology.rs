@@ -135,6 +135,11 @@ impl Topology {
         self.cpus.iter().filter(|cpu| cpus.contains(cpu.number)).map(|cpu| cpu.numa as usize).collect()
     }
 
+    /// Whether these are all usable CPUs of one core.
+    pub(crate) fn is_core(&self, cpus: &CpuSet) -> bool {
+        self.parts(Level::Core).contains(cpus)
+    }
+
     /// The cores, numbered over the machine from 0 in its order, that hold `cpus`.
     pub(crate) fn cores(&self, cpus: &CpuSet) -> CpuSet {
         let cores = self.parts(Level::Core);

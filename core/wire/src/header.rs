@@ -22,8 +22,8 @@
 //! | Credit | 0 | bytes of budget; announcements in the upper half | |
 //! | More | channel | announcements | |
 //! | Part | receiver's landing | epoch in the upper half, packed offset in the lower | data |
-//! | Cancel | sender's request | 0 | |
-//! | CancelReply | sender's request | 1 when cancelled, else 0 | |
+//! | Cancel | sender's request | 0; 1 when nothing is to be forgotten, but answered | |
+//! | CancelReply | sender's request | 1 when cancelled, else 0; 2 to a Cancel of 1 | |
 //! | Lost | process that the sender has lost | 0 | |
 //! | Lost | process that has ended MPI without waiting for anybody, as the sender itself or somebody who told it | its farewell (`weft_types::Farewell`), not 0 | |
 

@@ -24,6 +24,7 @@ pub mod changes;
 pub mod doorbell;
 pub mod handover;
 pub mod layout;
+mod near;
 mod past;
 mod peers;
 pub mod pool;
@@ -39,6 +40,7 @@ mod sys;
 mod transport;
 mod words;
 
+pub use near::Near;
 pub use past::copy_past_caches;
 pub use rounds::Rounds;
 pub use segment::{PeerState, Waking, create, mark_dead, mark_far_dead, tell};

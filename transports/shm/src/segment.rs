@@ -13,11 +13,11 @@ use crate::sys::{self, Mapping};
 use crate::words::{Word, Words};
 use std::fs::File;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 use weft_types::{Error, ErrorClass, Farewell, Result};
 
 /// "WEFTSHM" and the version of the layout described in this crate.
-const MAGIC: u64 = u64::from_le_bytes(*b"WEFTSHM\x05");
+const MAGIC: u64 = u64::from_le_bytes(*b"WEFTSHM\x06");
 
 /// What the first rank of a node says of its cores, and so how sleepers and senders agree (see [`crate::bell`]); one choice for
 /// all.
@@ -50,7 +50,9 @@ const DEAD: u32 = 4;
 
 #[repr(C, align(4096))]
 struct Header {
-    words: [AtomicU64; 8],
+    words: [AtomicU64; 7],
+    /// What else all processes of the node must have alike ([`Segment::agree_on`]); 0: nobody has said it.
+    alike: AtomicU64,
     /// 0 undecided, 1 membarrier, 2 fence.
     waking: AtomicU32,
     /// How many of `far_losses` there are.
@@ -70,12 +72,14 @@ const MOST_FAR_LOSSES: usize = 1000;
 pub(crate) struct Slot {
     pub(crate) doors: Doors,
     state: AtomicU32,
-    _line: [u8; 12],
+    _line: [u8; 4],
+    /// By lane the NUMA node of its core, plus 1; 0: that of the process. Written by its owner.
+    lane_nodes: [AtomicU8; LANES as usize],
     /// Rings put into use so far.
     pub(crate) arrivals: AtomicU32,
     pub(crate) pid: AtomicU32,
-    /// NUMA node.
-    pub(crate) node: AtomicU32,
+    /// NUMA node on which the process has attached.
+    node: AtomicU32,
     /// What it has left behind, as a word ([`Farewell::to_word`]): it may have ended MPI after a loss, and nobody may have met
     /// it who could be told by a message. Written by its owner.
     farewell: AtomicU32,
@@ -95,6 +99,21 @@ impl Slot {
             FINALIZED => PeerState::Finalized,
             _ => PeerState::Dead,
         }
+    }
+
+    /// The NUMA node that reads a lane's rings.
+    pub(crate) fn lane_node(&self, lane: u32) -> u32 {
+        // Relaxed: a wish; who does not see it yet asks for memory elsewhere.
+        match self.lane_nodes[lane as usize].load(Ordering::Relaxed) {
+            0 => self.node.load(Ordering::Relaxed),
+            number => u32::from(number) - 1,
+        }
+    }
+
+    /// Says on which NUMA node a lane's core is; by the owner. Numbers too large for a byte are not said.
+    pub(crate) fn place_lane(&self, lane: u32, node: u32) {
+        let number = u8::try_from(node.saturating_add(1)).unwrap_or(0);
+        self.lane_nodes[lane as usize].store(number, Ordering::Relaxed);
     }
 
     /// Whether the process has left in order. What it wrote before is seen by who finds that out (Acquire).
@@ -180,6 +199,14 @@ impl Segment {
             }
         }
         Ok(())
+    }
+
+    /// Says that all processes of the node must have this word (not 0) alike; that of who said it first, where it is another one.
+    pub(crate) fn agree_on(&self, word: u64) -> std::result::Result<(), u64> {
+        match self.header().alike.compare_exchange(0, word, Ordering::AcqRel, Ordering::Acquire) {
+            Err(theirs) if theirs != word => Err(theirs),
+            Ok(_) | Err(_) => Ok(()),
+        }
     }
 
     /// The job's choice of waking: ours when we are the first to ask.

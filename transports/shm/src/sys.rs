@@ -77,6 +77,9 @@ fn back_by_writing(file: &File, offset: u64, len: u64) -> Result<()> {
     Ok(())
 }
 
+/// One NUMA node is preferred.
+const MPOL_PREFERRED: libc::c_int = 1;
+
 /// A shared, writable mapping of a part of a file; unmapped on drop.
 #[derive(Debug)]
 pub(crate) struct Mapping {
@@ -119,8 +122,7 @@ impl Mapping {
 
     /// Asks for memory of NUMA node `node` for pages not yet there; a wish that may fail silently.
     pub(crate) fn prefer_node(&self, node: u32) {
-        const MPOL_PREFERRED: libc::c_long = 1;
-        let mut mask = [0_u64; 16];
+        let mut mask = [0_u64; NODE_WORDS];
         let Some(word) = mask.get_mut(node as usize / 64) else { return };
         *word = 1 << (node % 64);
         // SAFETY: the range is ours and mapped; the mask outlives the call and has the bits that are announced.
@@ -129,12 +131,57 @@ impl Mapping {
                 libc::SYS_mbind,
                 self.base.as_ptr(),
                 self.len,
-                MPOL_PREFERRED,
+                libc::c_long::from(MPOL_PREFERRED),
                 mask.as_ptr(),
                 mask.len() * 64 + 1,
                 0,
             );
         }
+    }
+}
+
+/// The longest mask of NUMA nodes that is asked for or said, in words.
+const NODE_WORDS: usize = 16;
+
+/// A thread's policy for memory that it is given: mode and NUMA nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct MemoryPolicy {
+    mode: libc::c_int,
+    nodes: [u64; NODE_WORDS],
+}
+
+impl MemoryPolicy {
+    /// Memory of NUMA node `node` where there is some; `None` for a number beyond all machines.
+    pub(crate) fn near(node: u32) -> Option<MemoryPolicy> {
+        let mut nodes = [0; NODE_WORDS];
+        *nodes.get_mut(node as usize / 64)? = 1 << (node % 64);
+        Some(MemoryPolicy { mode: MPOL_PREFERRED, nodes })
+    }
+
+    /// That of the calling thread; `None` where the kernel does not tell.
+    pub(crate) fn of_thread() -> Option<MemoryPolicy> {
+        let mut policy = MemoryPolicy { mode: 0, nodes: [0; NODE_WORDS] };
+        // SAFETY: the mode and a mask of the announced bits are ours to be written; no address is asked about.
+        let done = unsafe {
+            libc::syscall(
+                libc::SYS_get_mempolicy,
+                &raw mut policy.mode,
+                policy.nodes.as_mut_ptr(),
+                NODE_WORDS * 64,
+                std::ptr::null::<libc::c_void>(),
+                0,
+            )
+        };
+        (done == 0).then_some(policy)
+    }
+
+    /// Gives it to the calling thread; a wish that may fail silently.
+    pub(crate) fn set(&self) {
+        let empty = self.nodes.iter().all(|&word| word == 0);
+        let mask = if empty { std::ptr::null() } else { self.nodes.as_ptr() };
+        let bits = if empty { 0 } else { NODE_WORDS * 64 + 1 };
+        // SAFETY: the mask outlives the call and has the bits that are announced (the kernel counts one more than it reads).
+        unsafe { libc::syscall(libc::SYS_set_mempolicy, libc::c_long::from(self.mode), mask, bits) };
     }
 }
 

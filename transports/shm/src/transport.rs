@@ -303,7 +303,7 @@ impl Transport for Shm {
             .map_err(|error| no_address_space(&error, layout.ring_bytes()))?;
         let slot = self.segment.slot(local);
         if self.numa && slot.state() == PeerState::Attached {
-            mapping.prefer_node(slot.node.load(Ordering::Relaxed));
+            mapping.prefer_node(slot.lane_node(self.lane));
         }
         sys::back(&self.segment.file, offset, layout.first_bytes()).map_err(|error| {
             no_room(&error, layout.first_bytes(), format_args!("messages to rank {}", peer.0))

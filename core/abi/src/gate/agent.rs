@@ -81,16 +81,8 @@ fn settle(cpus: &[usize]) {
     if cpus.is_empty() {
         return;
     }
-    // SAFETY: the set is plain bits, which zeroes make empty; the calls change it, and the calling thread's affinity.
-    let moved = unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        for &cpu in cpus.iter().filter(|&&cpu| cpu < libc::CPU_SETSIZE as usize) {
-            libc::CPU_SET(cpu, &mut set);
-        }
-        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set)
-    };
     // Where it may not go, it stays with the program's threads.
-    let _ = moved;
+    super::lane_threads::bind(cpus);
 }
 
 /// The World Model or a session is open: there is an agent from the first on, if there is to be one.

@@ -1,11 +1,13 @@
 //! Buffered mode (section 3.6): sends, and the buffers attached to communicators, sessions and the process.
 
 use std::ffi::{c_int, c_void};
+use std::time::{Duration, Instant};
 
+use weft::Process;
 use weft::buffered::{Attached, Owner};
 use weft::request::{Local, engine_handle};
 use weft_engine::RequestId;
-use weft_types::{Handle, Result as Outcome, abi};
+use weft_types::{Error, ErrorClass, Handle, Result as Outcome, abi};
 
 use super::persistent::prepare;
 use crate::ctypes::*;
@@ -25,15 +27,38 @@ unsafe fn send(
     tag: c_int,
     comm: MPI_Comm,
 ) -> Result<Handle, Raised> {
-    let handle = gate::with(|process| {
+    let begin = |process: &mut Process| {
         // SAFETY: the program's data stay until this call returns, and are copied in it.
         let (envelope, buffer) = unsafe { prepare(process, (buf, count, datatype), dest, tag, comm)? };
         match envelope {
             Some(envelope) => process.buffered_send(comm.handle(), envelope, &buffer),
             None => Ok(engine_handle(RequestId::COMPLETE)),
         }
-    })?;
-    Ok(handle)
+    };
+    Ok(gate::with(begin).or_else(|error| once_more(error, begin))?)
+}
+
+/// How long a buffered send without room waits for the word of receivers that they have received what is in the buffer. They say so
+/// at once unless they do not call MPI, and the send must not depend on that they do.
+const ANSWERS: Duration = Duration::from_millis(100);
+
+/// What begins a buffered send has failed. If it was for want of room, the receivers of what is in the buffer are asked (see
+/// [`weft::buffered`]), and it is tried once more.
+///
+/// # Errors
+/// The same, or that of the second try.
+#[cold]
+#[inline(never)]
+pub(super) fn once_more<T>(error: Error, begin: impl FnOnce(&mut Process) -> Outcome<T>) -> Outcome<T> {
+    if error.class() != ErrorClass::BUFFER {
+        return Err(error);
+    }
+    let Some(question) = gate::with(Process::ask_for_room) else { return Err(error) };
+    let until = Instant::now() + ANSWERS;
+    gate::wait_for("MPI_Bsend", Awaited::Flush(question.content), |process| {
+        (process.is_answered(&question) || Instant::now() >= until).then_some(())
+    });
+    gate::with(begin)
 }
 
 /// `MPI_Bsend` (section 3.4).

@@ -82,6 +82,7 @@ fn start_world(level: c_int) -> Result<c_int, Raised> {
     };
     gate::change_phase(several, 0);
     gate::agent::prepare();
+    gate::lane_threads::prepare();
     gate::with(|process| {
         process.start_world();
         if gate::phase() & gate::MULTIPLE != 0 {

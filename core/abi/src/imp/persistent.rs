@@ -8,6 +8,7 @@ use weft_datatype::SendBuf;
 use weft_engine::{Envelope, SendMode};
 use weft_types::{Handle, Result as Outcome};
 
+use super::buffers::once_more;
 use super::point_to_point::{receive_buffer, send_buffer};
 use crate::ctypes::*;
 use crate::gate;
@@ -98,7 +99,12 @@ fn start_one(request: Handle) -> Outcome<()> {
     if gate::phase() & gate::MULTIPLE != 0 {
         return start_with_threads(request);
     }
-    gate::with(|process| process.start_request(request))
+    begin(request)
+}
+
+fn begin(request: Handle) -> Outcome<()> {
+    let start = |process: &mut Process| process.start_request(request);
+    gate::with(start).or_else(|error| once_more(error, start))
 }
 
 #[cold]
@@ -107,10 +113,8 @@ fn start_with_threads(request: Handle) -> Outcome<()> {
     if let Some(started) = remembered::start(request) {
         return started;
     }
-    let is_worth_keeping = gate::with(|process| {
-        process.start_request(request)?;
-        Ok(process.requests.can_be_remembered(request))
-    })?;
+    begin(request)?;
+    let is_worth_keeping = gate::with(|process| process.requests.can_be_remembered(request));
     if is_worth_keeping && let Some(kept) = gate::with(|process| process.requests.remember(request)) {
         remembered::keep(kept);
     }

@@ -63,6 +63,7 @@ fn open(info: MPI_Info, errhandler: MPI_Errhandler) -> Outcome<Handle> {
         gate::change_phase(gate::LOCKED | gate::MULTIPLE | by_name, 0);
     }
     gate::agent::prepare();
+    gate::lane_threads::prepare();
     let handle = gate::with(|process| {
         process.goes_on();
         if gate::phase() & gate::MULTIPLE != 0 {

@@ -17,6 +17,16 @@ impl Transports {
         }
     }
 
+    /// Says on which NUMA node the core of each lane is, as far as it is known, so that the others' messages are written there.
+    pub(crate) fn place_lanes(&self, nodes: &[Option<u32>]) {
+        match self {
+            Transports::Shm(shm) => shm.place_lanes(nodes),
+            Transports::Both(both) => both.shm().place_lanes(nodes),
+            // What is between nodes, or alone, writes into memory of the lane's own.
+            Transports::Fabric(_) | Transports::Wrapped(_) | Transports::Alone(_) | Transports::Sim(_) => {}
+        }
+    }
+
     /// Whether a lane reaches other nodes with an end of its own on the fabric ([`Wide`]).
     pub fn takes_wide(&self) -> bool {
         match self {

@@ -31,6 +31,19 @@ impl Wrapped {
 }
 
 impl Transports {
+    /// Compares a word (not 0) that all processes of a node must have alike, where messages go through its memory.
+    ///
+    /// # Errors
+    /// That of the process which was first, where it is another one.
+    pub fn agree(&self, word: u64) -> std::result::Result<(), u64> {
+        match self {
+            Transports::Shm(shm) => shm.agree(word),
+            Transports::Both(both) => both.shm().agree(word),
+            Transports::Wrapped(wrapped) => wrapped.below().agree(word),
+            Transports::Fabric(_) | Transports::Alone(_) | Transports::Sim(_) => Ok(()),
+        }
+    }
+
     /// These, in the layers that `plan` names, if any. A job of one process has nothing that could pass them.
     ///
     /// # Errors

@@ -172,6 +172,7 @@ mod tests {
             wdir: None,
             path: None,
             hosts: hosts.to_vec(),
+            threads: None,
             asked: empty,
         }
     }

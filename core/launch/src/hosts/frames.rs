@@ -263,6 +263,8 @@ pub struct Program {
     pub asked_for_wdir: bool,
     /// Folders searched for it before PATH.
     pub path: Option<OsString>,
+    /// Threads of each of its ranks, for which their host finds cores; 0: not said.
+    pub threads: u32,
     /// Its whole environment but for what belongs to a rank.
     pub environment: Vec<(OsString, OsString)>,
 }
@@ -316,6 +318,7 @@ impl Orders {
             number(&mut out, u32::from(program.asked_for_wdir));
             number(&mut out, u32::from(program.path.is_some()));
             word(&mut out, program.path.as_deref().unwrap_or_default());
+            number(&mut out, program.threads);
             number(&mut out, program.environment.len() as u32);
             for (name, value) in &program.environment {
                 word(&mut out, name);
@@ -351,6 +354,7 @@ impl Orders {
             program.asked_for_wdir = from.number()? != 0;
             let has_path = from.number()? != 0;
             program.path = Some(from.word()?).filter(|_| has_path);
+            program.threads = from.number()?;
             for _ in 0..from.number()? {
                 program.environment.push((from.word()?, from.word()?));
             }
@@ -416,6 +420,7 @@ mod tests {
             wdir: "/there".into(),
             asked_for_wdir: true,
             path: Some("/opt".into()),
+            threads: 16,
             environment: vec![("A".into(), "b=c".into())],
         };
         let orders = Orders {

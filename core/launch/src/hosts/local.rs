@@ -18,7 +18,7 @@ use nix::unistd::{Pid, pipe2};
 use weft_boot::card::{self, Card};
 use weft_boot::machine::{LiveSystem, allowed_cpus, usable};
 use weft_boot::segment;
-use weft_place::{CpuSet, Placement, Topology, agents, devices, policy};
+use weft_place::{CpuSet, Placement, Topology, agents, devices, lanes, policy};
 
 use super::frames::{Orders, Program, RankOrder};
 use crate::machine;
@@ -59,13 +59,17 @@ impl Places {
         let [bind_to, map_by] = &orders.placing;
         let bind_to = Some(bind_to).filter(|word| !word.is_empty()).map(|word| word.parse()).transpose()?;
         let map_by = Some(map_by).filter(|word| !word.is_empty()).map(|word| word.parse()).transpose()?;
-        let (bind_to, map_by) = policy::complete(bind_to, map_by);
+        let threads = |rank: &RankOrder| {
+            orders.programs.get(rank.program as usize).map_or(0, |program| program.threads)
+        };
+        let threads: Vec<u32> = orders.ranks.iter().map(threads).collect();
+        let (bind_to, map_by) = lanes::complete(&threads, bind_to, map_by);
         let allowed = allowed_cpus();
         let count = orders.ranks.len();
         let devices = devices::read(&LiveSystem);
         if bind_to == policy::BindTo::None && !orders.report_bindings {
             let rails = devices::assign_names(&devices, &vec![allowed.clone(); count]);
-            let placements = vec![Placement { cpus: None, numa_node: None }; count];
+            let placements = vec![policy::unbound(); count];
             return Ok(Places {
                 placements,
                 rails,
@@ -76,7 +80,7 @@ impl Places {
             });
         }
         let topology = Topology::read(&LiveSystem, &allowed);
-        let placements = policy::place(&topology, count, bind_to, map_by);
+        let placements = lanes::place(&topology, &devices, &threads, bind_to, map_by);
         let rails = policy::rails(&devices, &topology, &placements);
         let agents = agents::agents(&topology, &placements);
         let lines = match orders.report_bindings {
@@ -165,6 +169,7 @@ fn complete_card(order: &RankOrder, index: usize, places: &Places, common: &Comm
     card.numa_node = place.numa_node;
     card.rail.clone_from(&places.rails[index]);
     card.agent.clone_from(&places.agents[index]);
+    card.lanes.clone_from(&place.lanes);
     card.local_cpus = places.each.clone();
     let facts = nix::sys::stat::fstat(common.memory.as_ref()).map_err(|errno| errno.to_string())?;
     card.segment_inode = facts.st_ino;

@@ -7,7 +7,7 @@ use weft_boot::card::Card;
 use super::dealing;
 use super::frames::{Orders, Program, RankOrder};
 use crate::options::{Section, Settings};
-use crate::plan;
+use crate::{placing, plan};
 
 /// Variables that describe the host or the login where mpiexec runs, and would be wrong elsewhere.
 const OF_THE_HOST: [&str; 8] =
@@ -38,6 +38,7 @@ pub(super) fn orders(
                 wdir: wdir.into(),
                 asked_for_wdir: section.wdir.is_some(),
                 path: section.path.clone(),
+                threads: placing::number(section),
                 environment: environment.into_iter().collect(),
             }
         })

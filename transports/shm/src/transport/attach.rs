@@ -85,6 +85,24 @@ impl Shm {
         })
     }
 
+    /// Compares a word (not 0) that all processes of the node must have alike.
+    ///
+    /// # Errors
+    /// That of the process which was first, where it is another one.
+    pub fn agree(&self, word: u64) -> std::result::Result<(), u64> {
+        self.segment.agree_on(word)
+    }
+
+    /// Says on which NUMA node the core of each lane is, as far as it is known: the others' first messages in a lane ask for memory there.
+    /// By lane 0, before others know of the lanes.
+    pub fn place_lanes(&self, nodes: &[Option<u32>]) {
+        for (lane, node) in (0..LANES).zip(nodes) {
+            if let Some(node) = *node {
+                self.segment.slot(self.me).place_lane(lane, node);
+            }
+        }
+    }
+
     /// This process's end of another lane: rings of their own, the same slot and the same sleep. Every lane is opened at
     /// most once, and none outlives lane 0, which speaks for the process.
     ///
@@ -191,5 +209,26 @@ mod tests {
         let address = format!("{:x} ", mapping.base() as usize);
         let line = maps.lines().find(|line| line.starts_with(&address)).expect("our mapping");
         assert!(line.contains("prefer:0"), "{line}");
+    }
+
+    #[test]
+    fn who_comes_later_hears_what_the_first_has_said() {
+        let file = crate::create().expect("a memory file");
+        let [first, second] = [0, 1].map(|local| {
+            let (file, peers) = (file.try_clone().expect("the same file"), vec![PeerId(0), PeerId(1)]);
+            Shm::attach(Config { file, local, peers, single_copy: false, waking: Waking::Membarrier })
+                .expect("attached")
+        });
+        assert_eq!((first.agree(5), second.agree(5)), (Ok(()), Ok(())));
+        assert_eq!(second.agree(7), Err(5));
+    }
+
+    #[test]
+    fn rings_of_a_lane_are_near_its_core_as_far_as_that_is_said() {
+        let shm = alone();
+        let slot = shm.segment.slot(0);
+        let own = slot.lane_node(0);
+        shm.place_lanes(&[None, Some(3), Some(254), Some(255), Some(u32::MAX), Some(0)]);
+        assert_eq!([0, 1, 2, 3, 4, 5, 6].map(|lane| slot.lane_node(lane)), [own, 3, 254, own, own, 0, own]);
     }
 }

@@ -8,6 +8,8 @@ use crate::inner::{Inner, PIECE};
 use crate::memory::Memory;
 use crate::pairs::{Pair, empty_plan, refusal};
 use crate::requests::{EMPTY_RECEIVE, EMPTY_REQUEST, EMPTY_SGE, fill, segments_of};
+use crate::route::{PortFacts, RouteWish};
+use crate::routes::Routes;
 use crate::sys::{
     IBV_SEND_INLINE, IBV_SEND_SIGNALED, IBV_WC_SUCCESS, IBV_WR_RDMA_WRITE, IBV_WR_SEND, ibv_qp_cap,
     ibv_recv_wr, ibv_send_wr, ibv_sge, ibv_srq, ibv_srq_attr, ibv_srq_init_attr, wr, wr_rdma,
@@ -21,7 +23,7 @@ use weft_api::sleepers::Sleepers;
 use weft_api::verbs::{
     Access, CompletedWork, Completion, CompletionQueueId, Data, DeviceAddress, DeviceBuffer, Hca, HcaLimits,
     HcaRefusal, Nanos, PortAddress, QueuePairNumber, QueuePairPlan, QueuePairState, RegionKeys, Remote,
-    RemoteAddress, Segment, Sending, Service, SharedReceiveQueueId, Work, WorkRequest,
+    RemoteAddress, Route, Segment, Sending, Service, SharedReceiveQueueId, Work, WorkRequest,
 };
 use weft_types::Result as WeftResult;
 
@@ -45,6 +47,7 @@ pub struct Verbs {
     started: Instant,
     doorbells: u64,
     crowd: Crowd,
+    routes: Routes,
 }
 
 /// How many completions may still come, and how many find room.
@@ -78,6 +81,14 @@ impl Verbs {
     /// # Errors
     /// What the library refused, and what to do about it.
     pub fn open(choice: Choice) -> WeftResult<Verbs> {
+        Verbs::open_with(choice, RouteWish::default())
+    }
+
+    /// As [`Verbs::open`], with a user's wishes of the routes to peers.
+    ///
+    /// # Errors
+    /// As [`Verbs::open`], and wishes that cannot be had.
+    pub fn open_with(choice: Choice, wish: RouteWish) -> WeftResult<Verbs> {
         let (context, limits, mut facts) = Context::open(&choice)?;
         let sleepers = Sleepers::new().map_err(|error| {
             failed(
@@ -86,6 +97,14 @@ impl Verbs {
                 "Are too many files open (ulimit -n)?",
             )
         })?;
+        let sleepers = Arc::new(sleepers);
+        let port = PortFacts {
+            link: choice.link,
+            mtu: limits.mtu,
+            bytes_per_second: limits.bandwidth,
+            lid: choice.address.lid,
+        };
+        let routes = Routes::new(&choice, wish, port, &sleepers)?;
         let inner = Inner::open(&context);
         facts.inner_memory = inner.as_ref().map_or(0, Inner::bytes);
         Ok(Verbs {
@@ -98,10 +117,11 @@ impl Verbs {
             pairs: NumberMap::default(),
             memory: Memory::default(),
             inner,
-            sleepers: Arc::new(sleepers),
+            sleepers,
             started: Instant::now(),
             doorbells: 0,
             crowd: Crowd::default(),
+            routes,
         })
     }
 
@@ -113,6 +133,11 @@ impl Verbs {
     /// What was found out about it.
     pub fn facts(&self) -> &Facts {
         &self.facts
+    }
+
+    /// Who is asked for routes, or why nobody is, and what is set for all of them.
+    pub fn routes(&self) -> String {
+        self.routes.summary()
     }
 
     /// The state of a queue pair; `None` when there is no such one.
@@ -127,7 +152,7 @@ impl Verbs {
         number: QueuePairNumber,
         requests: &[WorkRequest<'_>],
     ) -> Result<(), HcaRefusal> {
-        let Verbs { pairs, context, choice, limits, doorbells, crowd, memory, inner, .. } = self;
+        let Verbs { pairs, context, choice, limits, doorbells, crowd, memory, inner, routes, .. } = self;
         let pair = pairs.get_mut(&number.0).ok_or(HcaRefusal::Unknown)?;
         if !matches!(pair.state, QueuePairState::ReadyToSend | QueuePairState::Error) {
             return Err(HcaRefusal::State(pair.state));
@@ -149,7 +174,7 @@ impl Verbs {
             let (id, signaled) = pair.number(request.id, request.signaled, unheard);
             unheard = if signaled { 0 } else { unheard + 1 };
             let target = match request.work {
-                Work::Datagram { to, by, .. } => Some(pair.handle(context, choice, to, by)?),
+                Work::Datagram { to, by, .. } => Some(pair.handle(context, (choice, routes), to, by)?),
                 _ => None,
             };
             if target.is_some() != (pair.service == Service::Datagram) {
@@ -294,6 +319,22 @@ impl Hca for Verbs {
         self.choice.gids.iter().map(|gid| gid.address).collect()
     }
 
+    fn route(&mut self, to: DeviceAddress, by: u8) -> Route {
+        let route = self.routes.route((to, by), self.now());
+        for key in self.routes.take_changed() {
+            self.pairs.values_mut().for_each(|pair| pair.outdate(key));
+        }
+        route
+    }
+
+    fn renew_route(&mut self, to: DeviceAddress, by: u8) {
+        self.routes.renew((to, by), self.now());
+    }
+
+    fn route_text(&self, to: DeviceAddress, by: u8) -> Option<String> {
+        self.routes.text((to, by))
+    }
+
     fn now(&self) -> Nanos {
         self.started.elapsed().as_nanos() as Nanos
     }
@@ -368,7 +409,7 @@ impl Hca for Verbs {
         ends: Option<(Remote, Sending)>,
     ) -> Result<(), HcaRefusal> {
         let pair = self.pairs.get_mut(&number.0).ok_or(HcaRefusal::Unknown)?;
-        pair.open(&self.context, &self.choice, ends)
+        pair.open(&self.context, (&self.choice, &self.routes), ends)
     }
 
     fn stop_queue_pair(&mut self, number: QueuePairNumber) {

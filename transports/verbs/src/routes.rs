@@ -10,7 +10,7 @@ use crate::resolver::{Outcome, Place, Question, Resolver};
 use crate::route::{Answer, Attributes, PortFacts, RouteWish, check, decide};
 use crate::survey::Link;
 use crate::sys::cm::{AF_IB, RDMA_PS_IB, RDMA_PS_TCP, sockaddr_ib};
-use libc::{c_int, sockaddr_in, sockaddr_in6, sockaddr_storage};
+use libc::{sockaddr_in, sockaddr_in6, sockaddr_storage};
 use std::collections::HashMap;
 use std::mem::zeroed;
 use std::net::IpAddr;
@@ -354,6 +354,7 @@ fn partition(folder: &str) -> Option<u16> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use libc::c_int;
 
     fn bytes<T>(storage: &sockaddr_storage) -> &T {
         // SAFETY: every kind of address fits the storage, which was written whole.

@@ -121,8 +121,6 @@ pub const RDMA_CM_EVENT_ADDR_RESOLVED: c_int = 0;
 pub const RDMA_CM_EVENT_ADDR_ERROR: c_int = 1;
 pub const RDMA_CM_EVENT_ROUTE_RESOLVED: c_int = 2;
 pub const RDMA_CM_EVENT_ROUTE_ERROR: c_int = 3;
-pub const RDMA_CM_EVENT_DEVICE_REMOVAL: c_int = 11;
-pub const RDMA_CM_EVENT_ADDR_CHANGE: c_int = 14;
 
 pub const RDMA_OPTION_ID: c_int = 0;
 pub const RDMA_OPTION_ID_TOS: c_int = 0;

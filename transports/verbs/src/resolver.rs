@@ -34,8 +34,13 @@ use weft_api::sleepers::Sleepers;
 /// Questions that are open with the manager at a time: a subnet has one manager, which all processes of a job ask at the same
 /// moment.
 const MOST_OPEN: usize = 16;
-/// How long an address or a route is tried before it is tried again.
-const TRY: Duration = Duration::from_secs(1);
+/// How long an address is looked up before it is tried again. The kernel looks once more at the end of it: a neighbour that answers
+/// before it has begun to listen is found only then.
+const ADDRESS_TRY: Duration = Duration::from_millis(200);
+/// How long a subnet's manager is waited for before it is asked again: the question may be lost.
+const ROUTE_TRY: Duration = Duration::from_secs(1);
+/// How long the manager is late before it is taken for silent.
+const LATE: Duration = Duration::from_millis(100);
 /// How long the thread stays without questions.
 const IDLE: Duration = Duration::from_secs(2);
 /// How long a device that is closed waits for the thread's end.
@@ -252,7 +257,7 @@ impl Asker<'_> {
     /// Waits for something, and does it. `false`: it is over.
     fn turn(&mut self) -> bool {
         let now = Instant::now();
-        let next = self.open.values().map(|open| open.question.until).min();
+        let next = self.open.values().map(|open| open.question.until + LATE).min();
         let limit = next.map_or(IDLE, |until| until.saturating_duration_since(now));
         // A whole millisecond more than what is left, so that time is up then.
         let limit = PollTimeout::try_from(limit.as_millis() as u64 + 1).unwrap_or(PollTimeout::MAX);
@@ -262,8 +267,8 @@ impl Asker<'_> {
         ];
         let woken = poll(&mut ready, limit);
         let _ = self.shared.call.read();
-        while let Some((number, outcome)) = self.take_event() {
-            self.over(number, outcome);
+        while let Some((number, outcome, again)) = self.take_event() {
+            self.over(number, outcome, again);
         }
         self.expire();
         let mut state = self.shared.state();
@@ -293,7 +298,7 @@ impl Asker<'_> {
 
     /// A question to the manager.
     fn begin(&mut self, mut question: Question) -> Result<(), Outcome> {
-        let time = millis(&question).ok_or(Outcome::Silent)?;
+        let time = millis(&question, ADDRESS_TRY).ok_or(Outcome::Silent)?;
         let mut id = null_mut();
         let context = question.number as *mut c_void;
         // SAFETY: the channel is open; the identifier is written, and given back in `close_id`.
@@ -324,8 +329,8 @@ impl Asker<'_> {
         Ok(())
     }
 
-    /// The next event that ends a question; those in between are acted on.
-    fn take_event(&mut self) -> Option<(u64, Outcome)> {
+    /// The next event that ends a question, and whether it may be asked again; those in between are acted on.
+    fn take_event(&mut self) -> Option<(u64, Outcome, bool)> {
         loop {
             let mut event: *mut rdma_cm_event = null_mut();
             // SAFETY: the channel is open and never waits.
@@ -339,16 +344,17 @@ impl Asker<'_> {
             let number = unsafe { (*id).context } as u64;
             // SAFETY: nothing of it is used any more.
             unsafe { (self.manager.rdma_ack_cm_event)(event) };
+            let is_late = status.abs() == libc::ETIMEDOUT;
             let outcome = match kind {
                 RDMA_CM_EVENT_ADDR_RESOLVED => self.address_is_known(number, id),
                 RDMA_CM_EVENT_ROUTE_RESOLVED => Some(answer(id)),
                 RDMA_CM_EVENT_ADDR_ERROR => Some(why("the network leads nowhere", status)),
-                RDMA_CM_EVENT_ROUTE_ERROR if status.abs() == libc::ETIMEDOUT => Some(Outcome::Silent),
+                RDMA_CM_EVENT_ROUTE_ERROR if is_late => Some(Outcome::Silent),
                 RDMA_CM_EVENT_ROUTE_ERROR => Some(why("there is no route", status)),
                 other => Some(Outcome::Failed(format!("the connection manager says {other}"))),
             };
             if let Some(outcome) = outcome {
-                return Some((number, outcome));
+                return Some((number, outcome, is_late));
             }
         }
     }
@@ -369,7 +375,7 @@ impl Asker<'_> {
                 name.to_string_lossy()
             )));
         }
-        let Some(time) = self.open.get(&number).and_then(|open| millis(&open.question)) else {
+        let Some(time) = self.open.get(&number).and_then(|open| millis(&open.question, ROUTE_TRY)) else {
             return Some(Outcome::Silent);
         };
         // SAFETY: the identifier is ours and live.
@@ -379,27 +385,22 @@ impl Asker<'_> {
         }
     }
 
-    /// A question is over, or is asked once more where nobody has answered in time and there is some left.
-    fn over(&mut self, number: u64, outcome: Outcome) {
+    /// A question is over, or is asked again as long as there is time.
+    fn over(&mut self, number: u64, outcome: Outcome, again: bool) {
         let Some(Open { question, id }) = self.open.remove(&number) else { return };
         self.close_id(id);
-        let outcome = match outcome {
-            Outcome::Silent => match self.begin(question) {
-                Ok(()) => return,
-                Err(outcome) => outcome,
-            },
-            outcome => outcome,
-        };
-        self.shared.answer(number, outcome);
+        if !again || self.begin(question).is_err() {
+            self.shared.answer(number, outcome);
+        }
     }
 
     /// Gives up what has no time left.
     fn expire(&mut self) {
         let now = Instant::now();
-        let late = self.open.iter().filter(|(_, open)| open.question.until <= now);
+        let late = self.open.iter().filter(|(_, open)| open.question.until + LATE <= now);
         let late: Vec<u64> = late.map(|(&number, _)| number).collect();
         for number in late {
-            self.over(number, Outcome::Silent);
+            self.over(number, Outcome::Silent, false);
         }
     }
 
@@ -419,9 +420,9 @@ impl Asker<'_> {
     }
 }
 
-/// How long a step may take; `None`: time is up.
-fn millis(question: &Question) -> Option<c_int> {
-    let left = question.until.saturating_duration_since(Instant::now()).min(TRY).as_millis();
+/// How long a step may take, at most `most`; `None`: time is up.
+fn millis(question: &Question, most: Duration) -> Option<c_int> {
+    let left = question.until.saturating_duration_since(Instant::now()).min(most).as_millis();
     (left > 0).then_some(left as c_int)
 }
 

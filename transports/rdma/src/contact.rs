@@ -396,9 +396,9 @@ impl<H: Hca> Rdma<H> {
                 *until = Nanos::MAX;
             } else if now >= *until {
                 self.lose(index);
-            } else if *next == UNSAID {
-                let pause = *pause;
-                if self.ask_unsaid(index)
+            } else if *next & UNSAID != 0 {
+                let (pause, latest) = (*pause, *next & !UNSAID);
+                if self.ask_unsaid(index, latest)
                     && let State::Asking { next, .. } = &mut self.peers.at_mut(index).state
                 {
                     *next = now + pause;

@@ -55,8 +55,12 @@ pub(crate) struct Liked {
 /// How many of those are remembered.
 const MOST_LIKED: usize = 16;
 
-/// When a question is said next that was not said yet, since the route is not known.
-pub(crate) const UNSAID: Nanos = 0;
+/// Stands in the time of the next question where it was not said yet, since the route is not known; with it, until when that is
+/// waited for.
+pub(crate) const UNSAID: Nanos = 1 << 63;
+
+/// How long a route is waited for where there is another path, which is then tried instead.
+const ROUTE_PATIENCE: Nanos = 300_000_000;
 
 impl Path {
     /// A datagram to the peer.
@@ -231,26 +235,33 @@ impl<H: Hca> Rdma<H> {
 
     /// Asks a peer for a way: now, or as soon as the route is known ([`Rdma::ask_unsaid`]).
     pub(crate) fn ask(&mut self, index: u32) {
+        let now = self.now();
         if let Route::Known { .. } = self.route_to(index) {
             self.say(Step::Ask, index);
         } else if let State::Asking { next, .. } = &mut self.peers.at_mut(index).state {
-            *next = UNSAID;
+            *next = UNSAID | now + ROUTE_PATIENCE;
         }
     }
 
-    /// A question that was not said yet. Returns whether it was now.
-    pub(crate) fn ask_unsaid(&mut self, index: u32) -> bool {
+    /// A question that was not said yet, and whose route is waited for until `latest`. Returns whether it was said now.
+    pub(crate) fn ask_unsaid(&mut self, index: u32, latest: Nanos) -> bool {
         match self.route_to(index) {
             Route::Known { .. } => {
                 self.say(Step::Ask, index);
-                true
+                return true;
             }
-            Route::Asked => false,
-            Route::Barred => {
-                self.leave_barred(index);
-                false
+            Route::Asked if self.now() < latest => {}
+            Route::Asked => {
+                if let Some((rail, number)) = self.next_path(index)
+                    && self.move_to(index, rail, number)
+                {
+                    self.peers.at_mut(index).epoch += 1;
+                }
+                self.ask(index);
             }
+            Route::Barred => self.leave_barred(index),
         }
+        false
     }
 
     /// The path in use must not be used: the next one that may be is, or the peer is lost.

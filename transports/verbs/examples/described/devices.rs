@@ -164,6 +164,7 @@ pub(crate) const KINDS: &[Kind] = &[
     Kind { name: "nowhere", manager: Manager::Nowhere, ..SOFT },
     Kind { name: "elsewhere", manager: Manager::Elsewhere, ..SOFT },
     Kind { name: "roadless", manager: Manager::Roadless, ..ADAPTER },
+    Kind { name: "unmanaged", manager: Manager::Mute, ..ADAPTER },
 ];
 
 /// A device by its place in the list.

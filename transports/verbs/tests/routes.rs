@@ -4,6 +4,7 @@
 mod common;
 
 use common::ends::End;
+use common::fabric;
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, socket};
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -12,9 +13,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
+use weft_api::Transport;
 use weft_api::verbs::{DeviceAddress, Hca, QueuePairNumber, Route, Service, Work};
+use weft_rdma::Rdma;
 use weft_types::params::Routes;
+use weft_types::{ContextId, PeerId, Rank, Tag};
 use weft_verbs::{Choice, RouteWish, Verbs, no_manager};
+use weft_wire::{Header, Kind};
 
 /// The best port, where the connection manager can be asked.
 fn port() -> Option<Choice> {
@@ -152,6 +157,33 @@ fn passes(to: Ipv4Addr, send: impl FnOnce()) -> (u8, u8) {
         }
     }
     panic!("no packet leaves for {to}");
+}
+
+/// Connections and datagrams of processes go by what the manager says, and only after it has.
+#[test]
+fn messages_go_by_the_managers_route() {
+    let Some(choice) = port() else { return };
+    let _turn = turn();
+    for most in [0, 1] {
+        let cards = common::Cards::default();
+        let mut ends: Vec<_> = (0..2).map(|process| fabric::open(&choice, process, cards.clone())).collect();
+        ends.iter_mut().for_each(|end| end.set_connections(most));
+        *cards.0.lock().unwrap() = ends.iter().map(Rdma::card).collect();
+        let header = Header::new(Kind::Eager, ContextId(8), Rank(1), Tag(7));
+        let (begun, mut sent) = (Instant::now(), false);
+        ends[0].connect(PeerId(1)).unwrap();
+        while ends[1].peek(PeerId(0)).is_none() {
+            sent = sent || ends[0].send_copy(PeerId(1), header, 3_000, |room| room.fill(9)).is_ok();
+            ends.iter_mut().for_each(|end| _ = end.progress());
+            assert!(begun.elapsed() < common::ends::PATIENCE, "the message never arrives");
+            std::thread::yield_now();
+        }
+        for (end, peer) in [(0, 1), (1, 0)] {
+            let way = ends[end].way(PeerId(peer)).unwrap();
+            println!("{way}");
+            assert!(way.contains("as the connection manager says"), "{way}");
+        }
+    }
 }
 
 /// What the administrator has set is in the packets; what a user sets counts more. The address is the one of the namespace "peer" that

@@ -239,7 +239,7 @@ impl<H: Hca> Rdma<H> {
         if let Route::Known { .. } = self.route_to(index) {
             self.say(Step::Ask, index);
         } else if let State::Asking { next, .. } = &mut self.peers.at_mut(index).state {
-            *next = UNSAID | now + ROUTE_PATIENCE;
+            *next = UNSAID | (now + ROUTE_PATIENCE);
         }
     }
 

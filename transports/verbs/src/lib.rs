@@ -11,6 +11,7 @@
 //! completions.rs what completed                                                     requests.rs  work requests as the library wants them
 //! bell.rs       sleeping until something completes                                   inner.rs     memory inside of the device
 //! route.rs      what belongs to the packets to a peer (pure)                        routes.rs    which routes are known and asked
+//! crowd.rs      how full completion queues may get                                 functions.rs tables of functions by their names
 //! manager.rs    the connection manager's library (librdmacm), which may be missing  resolver.rs  a thread that asks it
 //! ```
 //!
@@ -27,6 +28,7 @@ mod bell;
 mod choice;
 mod completions;
 mod context;
+mod crowd;
 mod inner;
 mod library;
 mod manager;

@@ -160,7 +160,7 @@ fn bytes(code: u8) -> Option<u32> {
     matches!(code & 0x3f, 1..=5).then(|| 128 << (code & 0x3f))
 }
 
-/// A rate from its code (section 15.2.5.16, table 207), in Gb/s.
+/// A rate from its code (section 15.2.5.16), in Gb/s.
 fn gigabits(code: u8) -> Option<f64> {
     Some(match code {
         2 => 2.5,

@@ -4,6 +4,7 @@ use crate::bell::VerbsBell;
 use crate::choice::Choice;
 use crate::completions::{Queue, RECEIVE, translate};
 use crate::context::{Context, Facts, MAX_SEGMENTS, errno, failed};
+use crate::crowd::Crowd;
 use crate::inner::{Inner, PIECE};
 use crate::memory::Memory;
 use crate::pairs::{Pair, empty_plan, refusal};
@@ -48,28 +49,6 @@ pub struct Verbs {
     doorbells: u64,
     crowd: Crowd,
     routes: Routes,
-}
-
-/// How many completions may still come, and how many find room.
-///
-/// Requests that nobody wants to hear of count as well: when their queue pair fails, each of them says so.
-#[derive(Debug, Default)]
-struct Crowd {
-    /// Send requests under way, of all queue pairs.
-    posted: u32,
-    /// Entries of all completion queues, less the receive requests that they must also hold.
-    room: u32,
-}
-
-/// Requests that may be posted after a look at [`Hca::is_crowded`].
-const AFTER_A_LOOK: u32 = 256;
-
-impl Crowd {
-    #[inline]
-    fn is_crowded(&self) -> bool {
-        // A device with few entries must be usable too.
-        self.posted + AFTER_A_LOOK.min(self.room / 2) > self.room
-    }
 }
 
 // SAFETY: the library's objects belong to the process, not to a thread; nobody but us has these.
@@ -625,23 +604,5 @@ impl Drop for Verbs {
             inner.release(&self.context);
         }
         self.memory.release(&self.context);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn completions_always_find_room() {
-        for room in [1, 2, 100, 511, 512, 513, 32_768] {
-            let mut crowd = Crowd { posted: 0, room };
-            assert!(!crowd.is_crowded(), "nothing is under way, of {room}");
-            while !crowd.is_crowded() {
-                crowd.posted += 1;
-            }
-            let more = AFTER_A_LOOK.min(room / 2);
-            assert!(crowd.posted - 1 + more <= room, "what is posted after a look has room, of {room}");
-        }
     }
 }

@@ -238,17 +238,19 @@ fn levels_that_ethernet_does_not_have_are_refused() {
 #[test]
 fn every_property_holds_in_a_subnet() {
     kit_over("subnet6", |_| {}, false);
-    assert!(count("subnet6", "asked") > 0);
+    assert_eq!((count("subnet6", "asked") > 0, count("subnet6", "without_level")), (true, 0));
 }
 
 #[test]
 fn every_property_holds_in_a_subnet_with_one_connection() {
     kit_over("subnet7", |end| end.set_connections(1), true);
+    assert_eq!(count("subnet7", "without_level"), 0);
 }
 
 /// Each question and each answer waits for its route.
 #[test]
 fn every_property_holds_with_a_late_manager() {
     kit_over("late0", |_| {}, false);
-    assert_eq!(way("late0")[0][1], 4, "nothing goes by the defaults before the answer");
+    assert_eq!(way("late0")[0][1], 4);
+    assert_eq!(count("late0", "without_class"), 0, "nothing goes by the defaults before the answer");
 }

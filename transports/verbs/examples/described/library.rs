@@ -452,6 +452,8 @@ pub unsafe extern "C" fn described_count(device: *const c_char, what: *const c_c
         b"address" => u64::from(address(at).to_bits()),
         b"own_lid" => u64::from(lid(at)),
         b"asked" => counts.asked,
+        b"without_level" => counts.without_level,
+        b"without_class" => counts.without_class,
         b"path_mtu" => counts.path_mtu,
         b"timeout" => counts.timeout,
         b"retries" => counts.retries,

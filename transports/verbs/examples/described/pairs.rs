@@ -134,6 +134,7 @@ pub unsafe extern "C" fn ibv_modify_qp(raw: *mut ibv_qp, attr: *mut ibv_qp_attr,
         IBV_QPS_RTR => {
             let Some(address) = socket_of(unit.kind, &attr.ah_attr) else { return libc::EINVAL };
             (unit.counts.connection, unit.counts.path_mtu) = ((&attr.ah_attr).into(), attr.path_mtu as u64);
+            unit.goes_by((&attr.ah_attr).into());
             pair.remote = Some(address);
             let remote = Remote {
                 address: address.into(),
@@ -222,6 +223,7 @@ pub unsafe extern "C" fn ibv_create_ah(domain: *mut ibv_pd, attr: *mut ibv_ah_at
     let Some(to) = socket_of(unit.kind, attr) else { return fail(libc::EINVAL) };
     unit.count(WAY, true);
     unit.counts.datagrams = attr.into();
+    unit.goes_by(attr.into());
     hand_out(Way { context, to }).cast()
 }
 

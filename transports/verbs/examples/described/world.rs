@@ -79,6 +79,9 @@ pub(crate) struct Counts {
     /// What a connection was opened with last, and what a way of datagrams was made with.
     pub(crate) connection: Way,
     pub(crate) datagrams: Way,
+    /// Connections and ways of datagrams that were made with service level 0, and with traffic class 0.
+    pub(crate) without_level: u64,
+    pub(crate) without_class: u64,
     /// Of the connection: code of the packets' bytes, of the silence before they are repeated, and how often they are.
     pub(crate) path_mtu: u64,
     pub(crate) timeout: u64,
@@ -264,6 +267,12 @@ impl Unit {
 
     pub(crate) fn domain(number: u32) -> ProtectionDomain {
         ProtectionDomain(number)
+    }
+
+    /// A connection or a way of datagrams goes by this.
+    pub(crate) fn goes_by(&mut self, way: Way) {
+        self.counts.without_level += u64::from(way.service_level == 0);
+        self.counts.without_class += u64::from(way.traffic_class == 0);
     }
 
     pub(crate) fn count(&mut self, of: usize, more: bool) {

@@ -145,6 +145,12 @@ fn another_rail_is_tried_while_a_manager_is_silent() {
     let text = ends[0].way(PeerId(1)).unwrap();
     assert!(text.contains("rail 2 of 2") && text.contains("service level 3"), "{text}");
     assert!(ends[0].counts().moves > 0);
+    let first = ends[0].hca();
+    let waits = first.route_text(first.address(), 0).unwrap();
+    assert_eq!(
+        waits, "the connection manager is asked for the route",
+        "the first rail's has not run out of time yet"
+    );
     drop(ends);
     assert_eq!(count("unmanaged0", "alive"), 0);
 }

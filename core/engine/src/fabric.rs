@@ -19,7 +19,7 @@ use weft_rdma::{Directory, Rdma};
 use weft_softroce::{Card, Faults, Udp, UdpBell};
 use weft_types::params::{Choice as Setting, FaultPlan};
 use weft_types::{Error, ErrorClass, PeerId, Result};
-use weft_verbs::{Verbs, VerbsBell, Wish, choose, own_numa_node, survey};
+use weft_verbs::{RouteWish, Verbs, VerbsBell, Wish, choose, no_manager, own_numa_node, survey};
 use weft_wire::Header;
 
 /// A way to processes of other nodes (and of this one, where it is forced).
@@ -92,6 +92,16 @@ pub fn rdma_ports(address: IpAddr) -> Vec<String> {
     let wish = Wish { address: Some(address), numa_node: own_numa_node() };
     let choices = survey().ok().and_then(|ports| choose(&ports, wish).ok());
     choices.into_iter().flatten().map(|choice| choice.why).collect()
+}
+
+/// In words, whether the connection manager can be asked for routes on this host.
+pub fn rdma_routes() -> String {
+    match no_manager() {
+        None => "asked of the connection manager (librdmacm); WEFT_ROUTES=no does without".to_owned(),
+        Some(why) => format!(
+            "the defaults (service level and traffic class 0, or WEFT_SERVICE_LEVEL and WEFT_TRAFFIC_CLASS), since {why}"
+        ),
+    }
 }
 
 fn ways_of<H: Hca>(rdma: &Rdma<H>, most: usize) -> Vec<(PeerId, String)> {
@@ -179,6 +189,7 @@ impl Fabric {
         address: Option<IpAddr>,
         rail: Option<&str>,
         rails: u32,
+        routes: RouteWish,
         directory: Box<dyn Directory>,
     ) -> Result<(Fabric, String)> {
         let wish = Wish { address, numa_node: own_numa_node() };
@@ -196,7 +207,8 @@ impl Fabric {
         let best = choices.next().expect("none is an error");
         let other = choices.find(|choice| (choice.link, choice.emulated) == (best.link, best.emulated));
         let ports = [best].into_iter().chain(other.filter(|_| rails > 1));
-        let rdma = Rdma::open_rails(ports.map(Verbs::open).collect::<Result<_>>()?, me, directory)?;
+        let devices = ports.map(|port| Verbs::open_with(port, routes)).collect::<Result<_>>()?;
+        let rdma = Rdma::open_rails(devices, me, directory)?;
         let name = rdma.card().to_string();
         Ok((Fabric::Verbs(rdma), name))
     }
@@ -254,8 +266,12 @@ impl Fabric {
             Fabric::Verbs(rdma) => {
                 let most = rdma.connections().1;
                 let (why, rings) = (&rdma.hca().choice().why, rdma.why_rings());
+                // In the first line, which is always shown.
+                let (first, rest) = why.split_once('\n').unwrap_or((why, ""));
+                let rest = if rest.is_empty() { String::new() } else { format!("\n{rest}") };
+                let routes = rdma.hca().routes();
                 Some(format!(
-                    "{why}\n  at most {most} connections; messages to further peers go by datagrams (WEFT_CONNECTIONS)\n  rings for short messages: {rings}"
+                    "{first}; {routes}{rest}\n  at most {most} connections; messages to further peers go by datagrams (WEFT_CONNECTIONS)\n  rings for short messages: {rings}"
                 ))
             }
             Fabric::Ofi(ofi) => Some(format!("{}; {}\n  {}", ofi.library(), ofi.why(), ofi.collectives())),

@@ -42,7 +42,7 @@ pub use at_once::MetPeer;
 pub use both::{Both, BothBell};
 pub use contacts::{Contacts, Wide};
 pub use engine::Engine;
-pub use fabric::{Fabric, FabricBell, rdma_ports};
+pub use fabric::{Fabric, FabricBell, rdma_ports, rdma_routes};
 pub use failure::LAST_WORDS;
 pub use forced::Forced;
 pub use in_vain::Ways;
@@ -68,7 +68,6 @@ pub use weft_api::offload::{CARD, GroupId, Joining};
 pub use weft_api::verbs::{MOST_ADDRESSES, Packets, PortAddress, Scope};
 /// Where memory is, and what is done to it: the vocabulary of windows.
 pub use weft_api::zero_copy::{Atomic, MemoryRange, Region, RegionId, RemoteMemory};
-/// What opening a libfabric endpoint takes.
 pub use weft_ofi::{OfiCard, OfiDirectory, offer::Carrier as OfiCarrier, select::Wanted as OfiWanted};
 pub use weft_proto::Gaps;
 /// How announced messages travel between nodes.
@@ -83,4 +82,6 @@ pub use weft_shm::{Near, Rounds as Cells, copy_past_caches};
 pub use weft_shm::{bias, board, changes, handover};
 /// Layers round transports.
 pub use weft_sim::layers::{Injected, Layers};
+/// What opening a libfabric endpoint takes.
+pub use weft_verbs::RouteWish;
 pub use zero_copy::Reach;

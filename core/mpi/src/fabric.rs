@@ -5,7 +5,8 @@ mod alike;
 use std::net::{IpAddr, Ipv4Addr};
 use weft_boot::{Job, Launcher, LauncherKind, SharedLauncher, machine};
 use weft_engine::{
-    Directory, Fabric, Layers, NodeLocal, OfiCard, OfiCarrier, OfiDirectory, OfiWanted, PeerCard, Transports,
+    Directory, Fabric, Layers, NodeLocal, OfiCard, OfiCarrier, OfiDirectory, OfiWanted, PeerCard, RouteWish,
+    Transports,
 };
 use weft_place::transport::{self, Facts, Rdma, Way, Wish};
 use weft_types::params::{self, Chance, Choice, FaultPlan, LatencyModel, Parameters};
@@ -234,6 +235,11 @@ fn fabric(
         rails: parameters.rails,
         connections: parameters.connections,
         rings: parameters.rings,
+        routes: RouteWish {
+            ask: parameters.routes,
+            service_level: parameters.service_level.0,
+            traffic_class: parameters.traffic_class.0,
+        },
         faults: parameters.faults,
         provider: match &parameters.ofi_provider {
             params::Provider::Auto => None,
@@ -301,6 +307,7 @@ pub(crate) struct Opener {
     rails: u32,
     connections: u32,
     rings: Choice,
+    routes: RouteWish,
     /// Those of datagrams.
     faults: Option<FaultPlan>,
     /// Libfabric's, which the first end has chosen.
@@ -345,7 +352,7 @@ impl Opener {
         let (mut fabric, card) = match self.way {
             Way::Verbs => {
                 let address = (!self.on_one_node).then_some(self.address);
-                Fabric::verbs(self.me, address, self.rail.as_deref(), self.rails, directory)
+                Fabric::verbs(self.me, address, self.rail.as_deref(), self.rails, self.routes, directory)
             }
             Way::Softroce | Way::Shm | Way::Ofi => {
                 Fabric::softroce(self.me, self.address, self.rails, self.faults.as_ref(), directory)

@@ -17,7 +17,16 @@ fn facts(parameters: &Parameters, library_path: Option<&str>) -> Facts {
 
 /// The parameters that count here.
 pub(crate) fn parameters(variable: &impl Fn(&str) -> Option<String>) -> weft_types::Result<Parameters> {
-    let names = ["WEFT_TRANSPORT", "WEFT_RDMA", "WEFT_SINGLE_COPY", "WEFT_EAGER_LIMIT", "WEFT_LANES"];
+    let names = [
+        "WEFT_TRANSPORT",
+        "WEFT_RDMA",
+        "WEFT_SINGLE_COPY",
+        "WEFT_EAGER_LIMIT",
+        "WEFT_LANES",
+        "WEFT_ROUTES",
+        "WEFT_SERVICE_LEVEL",
+        "WEFT_TRAFFIC_CLASS",
+    ];
     let set = names.iter().filter_map(|name| Some(((*name).to_owned(), variable(name)?)));
     Ok(Parameters::from_environment(set)?.0)
 }
@@ -30,8 +39,12 @@ pub fn text(variable: impl Fn(&str) -> Option<String>) -> Result<String, String>
     let parameters = parameters(&variable).map_err(|error| error.text().to_owned())?;
     let facts = facts(&parameters, variable("LD_LIBRARY_PATH").as_deref());
     let mut text = transport::plan(&facts, &Wish::from(&parameters))?.explain();
-    for port in weft_engine::rdma_ports(weft_boot::machine::host_address()) {
+    let ports = weft_engine::rdma_ports(weft_boot::machine::host_address());
+    for port in &ports {
         text.push_str(&format!("RDMA port {port}\n"));
+    }
+    if !ports.is_empty() {
+        text.push_str(&format!("RDMA routes {}\n", weft_engine::rdma_routes()));
     }
     let lanes = weft::lanes::number(parameters.lanes, facts.cpus.len());
     text.push_str(&format!(

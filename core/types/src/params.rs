@@ -184,6 +184,12 @@ parameters! {
         "RDMA connections of one process. Messages to further peers go by datagrams, which take next to no memory; who talks much, and whose memory is put to or read, gets a connection. 0: what fits 64 MiB, and a 64th of the device's queue pairs.";
     rings: Choice = "auto", "WEFT_RINGS",
         "Whether a process gives peers that talk often rings in its memory, into which their devices write short messages, instead of receive requests. auto: where an RDMA device says of a connection that it writes bytes in order, so that nothing else must tell of them. Half a MiB for 16 peers at a time.";
+    routes: Routes = "auto", "WEFT_ROUTES",
+        "Whether librdmacm is asked for the route to each peer over RDMA devices (verbs): service level, traffic class, hop limit, rate, bytes of a packet and lifetime, as the subnet manager (InfiniBand) or the administrator (RoCE) has them. auto: where it can be asked; otherwise the defaults. no: never. require: what it gives no route to is not reached, and says why. WEFT_VERBOSE=1 says what came of it.";
+    service_level: ServiceLevel = "auto", "WEFT_SERVICE_LEVEL",
+        "Service level of InfiniBand packets (0 to 15), or priority of RoCE packets (0 to 7), whatever the route says. auto: that of the route, 0 without one. The same on all ranks.";
+    traffic_class: TrafficClass = "auto", "WEFT_TRAFFIC_CLASS",
+        "Traffic class of global routing headers, with RoCE the type of service of IP: 104 is DSCP 26 (the class of service and two bits). auto: that of the route (for RoCE what the administrator has set as default_roce_tos), 0 without one. The same on all ranks.";
     progress_agent: bool = "no", "WEFT_PROGRESS_AGENT",
         "Whether a thread of the library moves what is under way while the program computes: large messages, puts and collectives whose other end waits for this process. It sleeps while the program calls MPI; calls take locks then. Worth it where cores are left over.";
     verbose: u32 = "0", "WEFT_VERBOSE",
@@ -333,6 +339,22 @@ mod tests {
             let error = read(&[(variable, value)]).expect_err("unreadable");
             assert!(error.text().contains(variable) && error.text().contains("must be"), "{error}");
         }
+    }
+
+    #[test]
+    fn small_numbers_have_bounds() {
+        let (parameters, _) =
+            read(&[("WEFT_SERVICE_LEVEL", "15"), ("WEFT_TRAFFIC_CLASS", "104")]).expect("legal");
+        assert_eq!((parameters.service_level, parameters.traffic_class), (Given(Some(15)), Given(Some(104))));
+        for (variable, value) in [
+            ("WEFT_SERVICE_LEVEL", "16"),
+            ("WEFT_TRAFFIC_CLASS", "256"),
+            ("WEFT_SERVICE_LEVEL", "-1"),
+            ("WEFT_ROUTES", "yes"),
+        ] {
+            assert!(!Parameters::accepts(variable, value), "{variable}={value}");
+        }
+        assert!(Parameters::accepts("WEFT_ROUTES", "off") && Parameters::accepts("WEFT_ROUTES", "require"));
     }
 
     #[test]

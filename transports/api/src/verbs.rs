@@ -192,6 +192,20 @@ pub enum HcaRefusal {
     Exhausted,
 }
 
+/// What is known of the way to an address; see [`Hca::route`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Route {
+    /// It is being found out, which takes a while: ask again.
+    Asked,
+    /// Packets there may have a payload of so many bytes, and what else belongs to it is put into them.
+    Known {
+        /// 256, 512, 1024, 2048 or 4096; what the other end says of its way here may be less.
+        mtu: u32,
+    },
+    /// It must not be used.
+    Barred,
+}
+
 /// What a device can do. Sizes in bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HcaLimits {
@@ -267,6 +281,25 @@ pub trait Hca {
     /// Everything under which others may reach it, the preferred first; at most [`MOST_ADDRESSES`].
     fn addresses(&self) -> Vec<PortAddress> {
         vec![self.address().into()]
+    }
+
+    /// The way to an address, by one of the own ones, which counts as in [`Hca::addresses`]: asked of whoever knows (a subnet's
+    /// manager) when it is asked for the first time. What is sent or opened there before it is known goes by defaults. An
+    /// answer comes, one way or the other, within seconds, and rings the bell.
+    fn route(&mut self, to: DeviceAddress, by: u8) -> Route {
+        let _ = (to, by);
+        Route::Known { mtu: self.limits().mtu }
+    }
+
+    /// A way has failed: where it may lead elsewhere by now, it is asked for again.
+    fn renew_route(&mut self, to: DeviceAddress, by: u8) {
+        let _ = (to, by);
+    }
+
+    /// In words, what belongs to a way that was asked for, and who said so; `None` where there is nothing to say.
+    fn route_text(&self, to: DeviceAddress, by: u8) -> Option<String> {
+        let _ = (to, by);
+        None
     }
 
     /// Nanoseconds of the device's clock.

@@ -2,12 +2,13 @@
 
 use crate::flight::{Deed, Holds};
 use crate::handshake::{Hello, Step, Wants};
+use crate::paths::UNSAID;
 use crate::peers::{NO_PAIR, State};
 use crate::transport::{MOST_POSTED, Rdma};
 use std::time::Duration;
 use weft_api::verbs::{
-    Access, Data, Hca, MOST_WAYS, Nanos, QueuePairNumber, Remote, RemoteAddress, RemoteKey, Sending, Work,
-    WorkRequest,
+    Access, Data, Hca, MOST_WAYS, Nanos, QueuePairNumber, Remote, RemoteAddress, RemoteKey, Route, Sending,
+    Work, WorkRequest,
 };
 use weft_types::{PeerId, Result};
 
@@ -63,7 +64,7 @@ impl<H: Hca> Rdma<H> {
         let state = State::Asking { next: now + FIRST_RETRY, pause: FIRST_RETRY, until: Nanos::MAX };
         let index = self.peers.insert((id, channel), paths, state, (rail, pair), now);
         self.asking.push(index);
-        self.say(Step::Ask, index);
+        self.ask(index);
         Ok(())
     }
 
@@ -75,6 +76,8 @@ impl<H: Hca> Rdma<H> {
 
     pub(crate) fn say(&mut self, step: Step, index: u32) {
         let wants = self.wants(index);
+        // What is not said now is said again.
+        let Route::Known { mtu } = self.route_to(index) else { return };
         let peer = self.peers.at(index);
         let (rail, epoch) = (peer.rail, peer.epoch);
         // Who has no end for it names what takes datagrams.
@@ -91,7 +94,7 @@ impl<H: Hca> Rdma<H> {
                 Step::Rest => peer.flight.messages_ever() & 0xff_ffff,
                 _ => self.first_packet(pair, epoch),
             },
-            mtu: self.rails[usize::from(rail)].hca.limits().mtu,
+            mtu,
             life: self.life,
             epoch,
             wants,
@@ -287,12 +290,17 @@ impl<H: Hca> Rdma<H> {
 
     /// Connects to what the peer told.
     pub(crate) fn begin_with(&mut self, index: u32, hello: Hello) {
+        let mtu = match self.route_to(index) {
+            Route::Known { mtu } => mtu,
+            Route::Asked => return self.hold(index, hello),
+            Route::Barred => return self.cannot_open(index, hello.epoch),
+        };
         let Some(datagrams) = self.agree(index, hello) else {
             let peer = self.peers.at_mut(index);
             if hello.epoch > peer.epoch {
                 // It takes what is asked by an older number for late, for ever.
                 peer.epoch = hello.epoch;
-                self.say(Step::Ask, index);
+                self.ask(index);
             }
             return;
         };
@@ -300,8 +308,8 @@ impl<H: Hca> Rdma<H> {
         if !peer.flight.is_empty() && self.rails[usize::from(peer.rail)].hca.is_crowded() {
             return; // No room for what is to be repeated: the question is asked again.
         }
-        let rail = usize::from(peer.rail);
-        self.peers.at_mut(index).mtu = hello.mtu.min(self.rails[rail].hca.limits().mtu).min(4096) as u16;
+        // Each end knows its own way only, and both must take the same.
+        self.peers.at_mut(index).mtu = hello.mtu.min(mtu).min(4096) as u16;
         if !datagrams && !self.open_pair(index, hello) {
             return self.cannot_open(index, hello.epoch);
         }
@@ -388,6 +396,13 @@ impl<H: Hca> Rdma<H> {
                 *until = Nanos::MAX;
             } else if now >= *until {
                 self.lose(index);
+            } else if *next & UNSAID != 0 {
+                let (pause, latest) = (*pause, *next & !UNSAID);
+                if self.ask_unsaid(index, latest)
+                    && let State::Asking { next, .. } = &mut self.peers.at_mut(index).state
+                {
+                    *next = now + pause;
+                }
             } else if now >= *next {
                 *pause = (*pause * 2).min(LONGEST_RETRY);
                 *next = now + *pause;
@@ -398,7 +413,7 @@ impl<H: Hca> Rdma<H> {
                 {
                     self.peers.at_mut(index).epoch += 1;
                 }
-                self.say(Step::Ask, index);
+                self.ask(index);
             }
         }
     }

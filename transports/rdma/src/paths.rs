@@ -7,12 +7,19 @@
 //! others of that network.
 //!
 //! Of each peer only the ways that are in use are kept. The others are in its card, which the directory gives again.
+//!
+//! What belongs to a way beside the addresses (its *route*: service level, bytes of a packet) devices may have to find out
+//! ([`Hca::route`]). Nothing is sent by a way before that is over: a question is said when its way's route is known, and one that
+//! comes by a way without is kept until then. Other peers do not wait, and the device says how long it takes at most.
 
 use crate::card::PeerCard;
+use crate::handshake::{Hello, Step};
 use crate::peers::State;
 use crate::rail::MOST_RAILS;
 use crate::transport::Rdma;
-use weft_api::verbs::{DeviceAddress, Hca, Pairing, PortAddress, QueuePairNumber, Work, ways_seen};
+use weft_api::verbs::{
+    DeviceAddress, Hca, Nanos, Pairing, PortAddress, QueuePairNumber, Route, Work, ways_seen,
+};
 use weft_types::PeerId;
 
 /// How a peer's device is reached.
@@ -47,6 +54,13 @@ pub(crate) struct Liked {
 
 /// How many of those are remembered.
 const MOST_LIKED: usize = 16;
+
+/// Stands in the time of the next question where it was not said yet, since the route is not known; with it, until when that is
+/// waited for.
+pub(crate) const UNSAID: Nanos = 1 << 63;
+
+/// How long a route is waited for where there is another path, which is then tried instead.
+const ROUTE_PATIENCE: Nanos = 300_000_000;
 
 impl Path {
     /// A datagram to the peer.
@@ -129,7 +143,9 @@ impl<H: Hca> Rdma<H> {
         };
         let ring = peer.rings.as_ref().is_some_and(|pair| pair.out.is_some());
         let ring = if ring { ", short messages into a ring" } else { "" };
-        Some(format!("{by} -> {} {what}{ring}{of}", PortAddress::from(path.to)))
+        let route = self.rails[usize::from(peer.rail)].hca.route_text(path.to, path.by);
+        let route = route.map_or_else(String::new, |route| format!(", {route}"));
+        Some(format!("{by} -> {} {what}{ring}{of}{route}", PortAddress::from(path.to)))
     }
 
     /// The processes that were talked to.
@@ -205,6 +221,88 @@ impl<H: Hca> Rdma<H> {
         let all: Vec<(u8, u8)> = all.collect();
         let later = all.iter().filter(|&&path| path > now).min();
         later.or_else(|| all.iter().min()).map(|&(number, rail)| (rail, number))
+    }
+
+    /// What is known of the route of the path in use.
+    pub(crate) fn route_to(&mut self, index: u32) -> Route {
+        let peer = self.peers.at(index);
+        let rail = peer.rail;
+        match peer.paths.on(rail) {
+            Some(&path) => self.hca_of(rail).route(path.to, path.by),
+            None => Route::Barred,
+        }
+    }
+
+    /// Asks a peer for a way: now, or as soon as the route is known ([`Rdma::ask_unsaid`]).
+    pub(crate) fn ask(&mut self, index: u32) {
+        let now = self.now();
+        if let Route::Known { .. } = self.route_to(index) {
+            self.say(Step::Ask, index);
+        } else if let State::Asking { next, .. } = &mut self.peers.at_mut(index).state {
+            *next = UNSAID | (now + ROUTE_PATIENCE);
+        }
+    }
+
+    /// A question that was not said yet, and whose route is waited for until `latest`. Returns whether it was said now.
+    pub(crate) fn ask_unsaid(&mut self, index: u32, latest: Nanos) -> bool {
+        match self.route_to(index) {
+            Route::Known { .. } => {
+                self.say(Step::Ask, index);
+                return true;
+            }
+            Route::Asked if self.now() < latest => {}
+            Route::Asked => {
+                if let Some((rail, number)) = self.next_path(index)
+                    && self.move_to(index, rail, number)
+                {
+                    self.peers.at_mut(index).epoch += 1;
+                }
+                self.ask(index);
+            }
+            Route::Barred => self.leave_barred(index),
+        }
+        false
+    }
+
+    /// The path in use must not be used: the next one that may be is, or the peer is lost.
+    fn leave_barred(&mut self, index: u32) {
+        for _ in 1..self.peers.at(index).paths.choices {
+            let Some((rail, number)) = self.next_path(index) else { break };
+            if !self.move_to(index, rail, number) {
+                break;
+            }
+            if self.route_to(index) != Route::Barred {
+                self.peers.at_mut(index).epoch += 1;
+                return self.ask(index);
+            }
+        }
+        self.lose(index);
+    }
+
+    /// A question or an answer came by a path whose route is not known: it is taken again when it is.
+    pub(crate) fn hold(&mut self, index: u32, hello: Hello) {
+        let rail = self.peers.at(index).rail;
+        self.unrouted.retain(|&(of, ..)| of != index);
+        self.unrouted.push((index, rail, hello));
+    }
+
+    /// Takes what was held, where the route is known by now.
+    pub(crate) fn take_held(&mut self) {
+        for (index, rail, hello) in std::mem::take(&mut self.unrouted) {
+            match self.route_to(index) {
+                Route::Asked => self.unrouted.push((index, rail, hello)),
+                Route::Known { .. } | Route::Barred => self.greeted(rail, hello),
+            }
+        }
+    }
+
+    /// A connection by the path in use has failed: where that may lead elsewhere by now, it is asked for.
+    pub(crate) fn renew_route(&mut self, index: u32) {
+        let peer = self.peers.at(index);
+        let rail = peer.rail;
+        if let Some(&path) = peer.paths.on(rail) {
+            self.hca_of(rail).renew_route(path.to, path.by);
+        }
     }
 
     /// A peer has answered by the path in use.

@@ -36,6 +36,7 @@ impl<H: Hca> Rdma<H> {
                 self.retire_before(index, done.id);
                 let peer = self.peers.at_mut(index);
                 peer.mute = peer.heard <= peer.made;
+                self.renew_route(index);
                 self.break_off(index);
             }
             // It would fail again.
@@ -238,7 +239,7 @@ impl<H: Hca> Rdma<H> {
         self.asking.push(index);
         match question {
             Some(hello) => self.begin_with(index, hello),
-            None => self.say(Step::Ask, index),
+            None => self.ask(index),
         }
     }
 

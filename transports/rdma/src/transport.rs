@@ -132,6 +132,8 @@ pub struct Rdma<H> {
     pub(crate) failing: Vec<u32>,
     /// Questions for another connection and their rails, of peers whose last one is not ended yet.
     pub(crate) questions: Vec<(u32, u8, Hello)>,
+    /// Questions and answers that came by a way whose route is not known yet, and their rails; one of a peer.
+    pub(crate) unrouted: Vec<(u32, u8, Hello)>,
     /// Which of all processes that ever have this number this is.
     pub(crate) life: u32,
     /// How long a peer whose connection has failed is asked for another.
@@ -251,6 +253,7 @@ impl<H: Hca> Rdma<H> {
             asking: Vec::new(),
             failing: Vec::new(),
             questions: Vec::new(),
+            unrouted: Vec::new(),
             life,
             patience: PATIENCE,
             open: Vec::new(),
@@ -489,6 +492,9 @@ impl<H: Hca<Bell: Pollable>> Transport for Rdma<H> {
             while let Some(address) = self.rails[at].hca.unreachable() {
                 self.nobody_at(address);
             }
+        }
+        if !self.unrouted.is_empty() {
+            self.take_held();
         }
         if !self.asking.is_empty() {
             self.ask_again();

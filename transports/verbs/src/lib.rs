@@ -10,6 +10,9 @@
 //! verbs.rs      the device as an `Hca`                                              pairs.rs     queue pairs and their queues
 //! completions.rs what completed                                                     requests.rs  work requests as the library wants them
 //! bell.rs       sleeping until something completes                                   inner.rs     memory inside of the device
+//! route.rs      what belongs to the packets to a peer (pure)                        routes.rs    which routes are known and asked
+//! crowd.rs      how full completion queues may get                                 functions.rs tables of functions by their names
+//! manager.rs    the connection manager's library (librdmacm), which may be missing  resolver.rs  a thread that asks it
 //! ```
 //!
 //! What holds:
@@ -18,15 +21,23 @@
 //!   a send queue back with completions only.
 //! * A process may fork: the kernel copies pinned pages for the child, or the library keeps them from it.
 
+#[macro_use]
+mod functions;
+
 mod bell;
 mod choice;
 mod completions;
 mod context;
+mod crowd;
 mod inner;
 mod library;
+mod manager;
 mod memory;
 mod pairs;
 mod requests;
+mod resolver;
+mod route;
+mod routes;
 mod survey;
 mod sys;
 mod verbs;
@@ -35,5 +46,7 @@ pub use bell::VerbsBell;
 pub use choice::{Choice, OwnGid, Wish, choose};
 pub use context::Facts;
 pub use library::use_library;
+pub use manager::{no_manager, use_manager};
+pub use route::RouteWish;
 pub use survey::{Gid, GidKind, Link, Locality, Port, own_numa_node, survey, survey_at};
 pub use verbs::Verbs;

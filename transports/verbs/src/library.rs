@@ -21,29 +21,9 @@ pub fn use_library(file: &Path) -> bool {
     OTHER.set(file.to_owned()).is_ok()
 }
 
-macro_rules! library {
-    ($(fn $name:ident($($argument:ty),*) $(-> $result:ty)?;)* optional $(fn $maybe:ident($($given:ty),*) $(-> $got:ty)?;)*) => {
-        /// The functions that are used, under the library's names.
-        #[derive(Debug)]
-        pub(crate) struct Library {
-            $(pub(crate) $name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
-            $(pub(crate) $maybe: Option<unsafe extern "C" fn($($given),*) $(-> $got)?>,)*
-        }
-
-        impl Library {
-            fn find(handle: &Handle) -> Result<Library, libloading::Error> {
-                Ok(Library {
-                    // SAFETY: the types are those of the header's declarations, which never change within libibverbs.so.1.
-                    $($name: unsafe { *handle.get(concat!(stringify!($name), "\0").as_bytes())? },)*
-                    // SAFETY: as above.
-                    $($maybe: unsafe { handle.get(concat!(stringify!($maybe), "\0").as_bytes()) }.ok().map(|found| *found),)*
-                })
-            }
-        }
-    };
-}
-
-library! {
+functions! {
+    /// The functions that are used, under the library's names.
+    Library:
     fn ibv_get_device_list(*mut c_int) -> *mut *mut ibv_device;
     fn ibv_free_device_list(*mut *mut ibv_device);
     fn ibv_get_device_name(*mut ibv_device) -> *const c_char;

@@ -4,6 +4,8 @@ use crate::choice::Choice;
 use crate::completions::SILENT;
 use crate::context::{Context, errno};
 use crate::memory::flags;
+use crate::route::{Attributes, silence};
+use crate::routes::{Key, Routes};
 use crate::survey::Link;
 use crate::sys::{
     IBV_QP_ACCESS_FLAGS, IBV_QP_AV, IBV_QP_DEST_QPN, IBV_QP_MAX_DEST_RD_ATOMIC, IBV_QP_MAX_QP_RD_ATOMIC,
@@ -50,7 +52,9 @@ pub(crate) struct Pair {
     /// Requests that are over.
     over: u64,
     /// By destination and own address.
-    handles: HashMap<(DeviceAddress, u8), Handle>,
+    handles: HashMap<Key, Handle>,
+    /// Those whose way leads otherwise by now.
+    outdated: Vec<Handle>,
     /// Pieces of the device's memory that requests are sent from, each with the count of those that are over when it is.
     pieces: VecDeque<(u64, u8)>,
 }
@@ -85,6 +89,7 @@ impl Pair {
             heard: VecDeque::new(),
             over: 0,
             handles: HashMap::new(),
+            outdated: Vec::new(),
             pieces: VecDeque::new(),
         };
         let mut attr = attributes(IBV_QPS_INIT);
@@ -112,7 +117,7 @@ impl Pair {
     pub(crate) fn open(
         &mut self,
         context: &Context,
-        choice: &Choice,
+        (choice, routes): (&Choice, &Routes),
         ends: Option<(Remote, Sending)>,
     ) -> Result<(), HcaRefusal> {
         if self.state != QueuePairState::Initialised {
@@ -133,12 +138,14 @@ impl Pair {
                 receive.max_dest_rd_atomic = remote.max_incoming_reads;
                 receive.min_rnr_timer = remote.not_ready_code;
                 receive.qp_access_flags = flags(remote.access);
-                receive.ah_attr = route(choice, remote.address, remote.by);
+                let attributes = routes.attributes((remote.address, remote.by));
+                receive.ah_attr = route(choice, &attributes, remote.address, remote.by);
+                let (timeout, retries) = silence(attributes.lifetime, sending.timeout, sending.retries);
                 send.sq_psn = sending.first_packet & 0xff_ffff;
                 (send.timeout, send.retry_cnt) = match choice.emulated {
                     // Its answers wait for a processor; and the kernel's soft-RoCE takes 7 retries for "for ever".
-                    true => (sending.timeout.max(SOFTWARE_TIMEOUT), sending.retries.min(6)),
-                    false => (sending.timeout, sending.retries),
+                    true => (timeout.max(SOFTWARE_TIMEOUT), retries.min(6)),
+                    false => (timeout, retries),
                 };
                 send.rnr_retry = sending.not_ready_retries;
                 send.max_rd_atomic = sending.max_reads;
@@ -244,7 +251,7 @@ impl Pair {
     pub(crate) fn handle(
         &mut self,
         context: &Context,
-        choice: &Choice,
+        (choice, routes): (&Choice, &Routes),
         to: DeviceAddress,
         by: u8,
     ) -> Result<*mut ibv_ah, HcaRefusal> {
@@ -253,28 +260,36 @@ impl Pair {
             handle.used = now;
             return Ok(handle.raw);
         }
+        // Those whose datagrams have all left.
+        let over = self.over;
+        let keep = |handle: &Handle| {
+            let keep = handle.used >= over;
+            if !keep {
+                // SAFETY: no request uses it any more, and it leaves its list with this.
+                unsafe { (context.library.ibv_destroy_ah)(handle.raw) };
+            }
+            keep
+        };
+        self.outdated.retain(keep);
         if self.handles.len() >= MAX_HANDLES {
-            // Those whose datagrams have all left.
-            let over = self.over;
-            self.handles.retain(|_, handle| {
-                let keep = handle.used >= over;
-                if !keep {
-                    // SAFETY: no request uses it any more, and it leaves the list with this.
-                    unsafe { (context.library.ibv_destroy_ah)(handle.raw) };
-                }
-                keep
-            });
+            self.handles.retain(|_, handle| keep(handle));
             if self.handles.len() >= MAX_HANDLES {
                 return Err(HcaRefusal::Full);
             }
         }
+        let mut way = route(choice, &routes.attributes((to, by)), to, by);
         // SAFETY: the domain is live; the library copies the route.
-        let raw = unsafe { (context.library.ibv_create_ah)(context.domain(), &mut route(choice, to, by)) };
+        let raw = unsafe { (context.library.ibv_create_ah)(context.domain(), &mut way) };
         if raw.is_null() {
             return Err(refusal(errno()));
         }
         self.handles.insert((to, by), Handle { raw, used: now });
         Ok(raw)
+    }
+
+    /// A way leads otherwise than it did: datagrams from now on get another handle.
+    pub(crate) fn outdate(&mut self, key: Key) {
+        self.outdated.extend(self.handles.remove(&key));
     }
 
     /// Nothing moves any more, and what was posted is flushed.
@@ -294,7 +309,7 @@ impl Pair {
         // SAFETY: made by `make`, and nobody else has it; its handles are used by nothing else.
         unsafe {
             (context.library.ibv_destroy_qp)(self.raw);
-            for handle in self.handles.values() {
+            for handle in self.handles.values().chain(&self.outdated) {
                 (context.library.ibv_destroy_ah)(handle.raw);
             }
         }
@@ -307,7 +322,7 @@ fn attributes(state: c_int) -> ibv_qp_attr {
 }
 
 /// The way to a device, by one of the own addresses; there is a first one always.
-fn route(choice: &Choice, to: DeviceAddress, by: u8) -> ibv_ah_attr {
+fn route(choice: &Choice, found: &Attributes, to: DeviceAddress, by: u8) -> ibv_ah_attr {
     let own = choice.gids.get(usize::from(by)).unwrap_or(&choice.gids[0]);
     let raw = match to.socket.ip() {
         IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
@@ -318,21 +333,21 @@ fn route(choice: &Choice, to: DeviceAddress, by: u8) -> ibv_ah_attr {
         IpAddr::V6(own) => own.octets()[..8] == raw[..8],
         IpAddr::V4(_) => false,
     };
-    let is_global = choice.link.is_global() || !own_prefix || to.lid == 0;
-    let dlid = if choice.link == Link::InfiniBand { to.lid } else { 0 };
+    let is_global = choice.link.is_global() || !own_prefix || to.lid == 0 || found.is_routed;
+    let dlid = if choice.link == Link::InfiniBand { found.lid.unwrap_or(to.lid) } else { 0 };
     let grh = ibv_global_route {
         dgid: ibv_gid { raw },
-        flow_label: 0,
+        flow_label: found.flow_label,
         sgid_index: own.index,
-        hop_limit: 64,
-        traffic_class: 0,
+        hop_limit: found.hop_limit,
+        traffic_class: found.traffic_class,
     };
     ibv_ah_attr {
         grh,
         dlid,
-        sl: 0,
-        src_path_bits: 0,
-        static_rate: 0,
+        sl: found.service_level,
+        src_path_bits: found.path_bits,
+        static_rate: found.static_rate,
         is_global: u8::from(is_global),
         port_num: choice.port,
     }
@@ -364,6 +379,7 @@ pub(crate) fn empty_plan(cap: ibv_qp_cap) -> ibv_qp_init_attr {
 mod tests {
     use super::*;
     use crate::choice::OwnGid;
+    use crate::route::{Answer, PortFacts, RouteWish, decide};
 
     fn choice(link: Link, own: &str) -> Choice {
         Choice {
@@ -392,18 +408,26 @@ mod tests {
             heard: VecDeque::new(),
             over: 0,
             handles: HashMap::new(),
+            outdated: Vec::new(),
             pieces: VecDeque::new(),
         }
+    }
+
+    /// Without an answer of a manager.
+    fn plain(own: &Choice, answer: Option<&Answer>) -> Attributes {
+        let port = PortFacts { link: own.link, mtu: 4096, bytes_per_second: 1e9, lid: own.address.lid };
+        decide(answer, &RouteWish::default(), &port)
     }
 
     #[test]
     fn ethernet_goes_by_the_global_identifier() {
         let own = choice(Link::Ethernet, "10.0.0.7:4791");
-        let route = route(&own, "10.0.0.9:4791".parse().unwrap(), 0);
+        let found = plain(&own, None);
+        let route = route(&own, &found, "10.0.0.9:4791".parse().unwrap(), 0);
         assert_eq!((route.is_global, route.dlid, route.port_num), (1, 0, 2));
         assert_eq!((route.grh.sgid_index, route.grh.hop_limit), (3, 64));
         assert_eq!(route.grh.dgid.raw, [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 9]);
-        let other = self::route(&own, "[fe80::9]:4791".parse().unwrap(), 1);
+        let other = self::route(&own, &found, "[fe80::9]:4791".parse().unwrap(), 1);
         assert_eq!((other.is_global, other.grh.sgid_index), (1, 9), "by the other of its addresses");
         assert_eq!(other.grh.dgid.raw, [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9]);
     }
@@ -411,10 +435,34 @@ mod tests {
     #[test]
     fn infiniband_goes_by_the_local_identifier_within_its_subnet() {
         let own = choice(Link::InfiniBand, "[fe80::2:c903]:4791");
-        let near = route(&own, "[fe80::2:c904]:4791@1f".parse().unwrap(), 0);
-        assert_eq!((near.is_global, near.dlid), (0, 0x1f));
-        let far = route(&own, "[fec0::2:c904]:4791@1f".parse().unwrap(), 0);
+        let found = plain(&own, None);
+        let near = route(&own, &found, "[fe80::2:c904]:4791@1f".parse().unwrap(), 0);
+        assert_eq!((near.is_global, near.dlid, near.sl), (0, 0x1f, 0));
+        let far = route(&own, &found, "[fec0::2:c904]:4791@1f".parse().unwrap(), 0);
         assert_eq!((far.is_global, far.dlid), (1, 0x1f), "a router is asked");
+    }
+
+    #[test]
+    fn a_route_goes_into_the_way() {
+        let own = choice(Link::InfiniBand, "[fe80::2:c903]:4791");
+        let answer = Answer {
+            destination_lid: 0x30,
+            source_lid: 9,
+            service_level: 5,
+            rate: 2,
+            traffic_class: 8,
+            ..Answer::default()
+        };
+        let way =
+            |answer| route(&own, &plain(&own, Some(answer)), "[fe80::2:c904]:4791@1f".parse().unwrap(), 0);
+        let near = way(&answer);
+        assert_eq!(
+            (near.sl, near.dlid, near.src_path_bits, near.static_rate, near.is_global),
+            (5, 0x30, 2, 2, 0)
+        );
+        let routed = way(&Answer { hop_limit: 9, flow_label: 3, ..answer });
+        assert_eq!((routed.is_global, routed.grh.hop_limit, routed.grh.traffic_class), (1, 9, 8));
+        assert_eq!((routed.grh.flow_label, routed.dlid), (3, 0x30), "the router's identifier");
     }
 
     #[test]

@@ -14,6 +14,9 @@ macro_rules! opaque {
 
 opaque! { ibv_ah }
 
+#[path = "sys/cm.rs"] // As `tests` below.
+pub mod cm;
+
 /// `struct ibv_device`, as far as nobody but the library makes one.
 #[repr(C)]
 #[derive(Debug)]

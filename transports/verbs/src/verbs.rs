@@ -4,10 +4,13 @@ use crate::bell::VerbsBell;
 use crate::choice::Choice;
 use crate::completions::{Queue, RECEIVE, translate};
 use crate::context::{Context, Facts, MAX_SEGMENTS, errno, failed};
+use crate::crowd::Crowd;
 use crate::inner::{Inner, PIECE};
 use crate::memory::Memory;
 use crate::pairs::{Pair, empty_plan, refusal};
 use crate::requests::{EMPTY_RECEIVE, EMPTY_REQUEST, EMPTY_SGE, fill, segments_of};
+use crate::route::{PortFacts, RouteWish};
+use crate::routes::Routes;
 use crate::sys::{
     IBV_SEND_INLINE, IBV_SEND_SIGNALED, IBV_WC_SUCCESS, IBV_WR_RDMA_WRITE, IBV_WR_SEND, ibv_qp_cap,
     ibv_recv_wr, ibv_send_wr, ibv_sge, ibv_srq, ibv_srq_attr, ibv_srq_init_attr, wr, wr_rdma,
@@ -21,7 +24,7 @@ use weft_api::sleepers::Sleepers;
 use weft_api::verbs::{
     Access, CompletedWork, Completion, CompletionQueueId, Data, DeviceAddress, DeviceBuffer, Hca, HcaLimits,
     HcaRefusal, Nanos, PortAddress, QueuePairNumber, QueuePairPlan, QueuePairState, RegionKeys, Remote,
-    RemoteAddress, Segment, Sending, Service, SharedReceiveQueueId, Work, WorkRequest,
+    RemoteAddress, Route, Segment, Sending, Service, SharedReceiveQueueId, Work, WorkRequest,
 };
 use weft_types::Result as WeftResult;
 
@@ -45,28 +48,7 @@ pub struct Verbs {
     started: Instant,
     doorbells: u64,
     crowd: Crowd,
-}
-
-/// How many completions may still come, and how many find room.
-///
-/// Requests that nobody wants to hear of count as well: when their queue pair fails, each of them says so.
-#[derive(Debug, Default)]
-struct Crowd {
-    /// Send requests under way, of all queue pairs.
-    posted: u32,
-    /// Entries of all completion queues, less the receive requests that they must also hold.
-    room: u32,
-}
-
-/// Requests that may be posted after a look at [`Hca::is_crowded`].
-const AFTER_A_LOOK: u32 = 256;
-
-impl Crowd {
-    #[inline]
-    fn is_crowded(&self) -> bool {
-        // A device with few entries must be usable too.
-        self.posted + AFTER_A_LOOK.min(self.room / 2) > self.room
-    }
+    routes: Routes,
 }
 
 // SAFETY: the library's objects belong to the process, not to a thread; nobody but us has these.
@@ -78,6 +60,14 @@ impl Verbs {
     /// # Errors
     /// What the library refused, and what to do about it.
     pub fn open(choice: Choice) -> WeftResult<Verbs> {
+        Verbs::open_with(choice, RouteWish::default())
+    }
+
+    /// As [`Verbs::open`], with a user's wishes of the routes to peers.
+    ///
+    /// # Errors
+    /// As [`Verbs::open`], and wishes that cannot be had.
+    pub fn open_with(choice: Choice, wish: RouteWish) -> WeftResult<Verbs> {
         let (context, limits, mut facts) = Context::open(&choice)?;
         let sleepers = Sleepers::new().map_err(|error| {
             failed(
@@ -86,6 +76,14 @@ impl Verbs {
                 "Are too many files open (ulimit -n)?",
             )
         })?;
+        let sleepers = Arc::new(sleepers);
+        let port = PortFacts {
+            link: choice.link,
+            mtu: limits.mtu,
+            bytes_per_second: limits.bandwidth,
+            lid: choice.address.lid,
+        };
+        let routes = Routes::new(&choice, wish, port, &sleepers)?;
         let inner = Inner::open(&context);
         facts.inner_memory = inner.as_ref().map_or(0, Inner::bytes);
         Ok(Verbs {
@@ -98,10 +96,11 @@ impl Verbs {
             pairs: NumberMap::default(),
             memory: Memory::default(),
             inner,
-            sleepers: Arc::new(sleepers),
+            sleepers,
             started: Instant::now(),
             doorbells: 0,
             crowd: Crowd::default(),
+            routes,
         })
     }
 
@@ -113,6 +112,11 @@ impl Verbs {
     /// What was found out about it.
     pub fn facts(&self) -> &Facts {
         &self.facts
+    }
+
+    /// Who is asked for routes, or why nobody is, and what is set for all of them.
+    pub fn routes(&self) -> String {
+        self.routes.summary()
     }
 
     /// The state of a queue pair; `None` when there is no such one.
@@ -127,7 +131,7 @@ impl Verbs {
         number: QueuePairNumber,
         requests: &[WorkRequest<'_>],
     ) -> Result<(), HcaRefusal> {
-        let Verbs { pairs, context, choice, limits, doorbells, crowd, memory, inner, .. } = self;
+        let Verbs { pairs, context, choice, limits, doorbells, crowd, memory, inner, routes, .. } = self;
         let pair = pairs.get_mut(&number.0).ok_or(HcaRefusal::Unknown)?;
         if !matches!(pair.state, QueuePairState::ReadyToSend | QueuePairState::Error) {
             return Err(HcaRefusal::State(pair.state));
@@ -149,7 +153,7 @@ impl Verbs {
             let (id, signaled) = pair.number(request.id, request.signaled, unheard);
             unheard = if signaled { 0 } else { unheard + 1 };
             let target = match request.work {
-                Work::Datagram { to, by, .. } => Some(pair.handle(context, choice, to, by)?),
+                Work::Datagram { to, by, .. } => Some(pair.handle(context, (choice, routes), to, by)?),
                 _ => None,
             };
             if target.is_some() != (pair.service == Service::Datagram) {
@@ -294,6 +298,22 @@ impl Hca for Verbs {
         self.choice.gids.iter().map(|gid| gid.address).collect()
     }
 
+    fn route(&mut self, to: DeviceAddress, by: u8) -> Route {
+        let route = self.routes.route((to, by), self.now());
+        for key in self.routes.take_changed() {
+            self.pairs.values_mut().for_each(|pair| pair.outdate(key));
+        }
+        route
+    }
+
+    fn renew_route(&mut self, to: DeviceAddress, by: u8) {
+        self.routes.renew((to, by), self.now());
+    }
+
+    fn route_text(&self, to: DeviceAddress, by: u8) -> Option<String> {
+        self.routes.text((to, by))
+    }
+
     fn now(&self) -> Nanos {
         self.started.elapsed().as_nanos() as Nanos
     }
@@ -368,7 +388,7 @@ impl Hca for Verbs {
         ends: Option<(Remote, Sending)>,
     ) -> Result<(), HcaRefusal> {
         let pair = self.pairs.get_mut(&number.0).ok_or(HcaRefusal::Unknown)?;
-        pair.open(&self.context, &self.choice, ends)
+        pair.open(&self.context, (&self.choice, &self.routes), ends)
     }
 
     fn stop_queue_pair(&mut self, number: QueuePairNumber) {
@@ -584,23 +604,5 @@ impl Drop for Verbs {
             inner.release(&self.context);
         }
         self.memory.release(&self.context);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn completions_always_find_room() {
-        for room in [1, 2, 100, 511, 512, 513, 32_768] {
-            let mut crowd = Crowd { posted: 0, room };
-            assert!(!crowd.is_crowded(), "nothing is under way, of {room}");
-            while !crowd.is_crowded() {
-                crowd.posted += 1;
-            }
-            let more = AFTER_A_LOOK.min(room / 2);
-            assert!(crowd.posted - 1 + more <= room, "what is posted after a look has room, of {room}");
-        }
     }
 }

@@ -3,14 +3,10 @@
 
 mod common;
 
-use common::Cards;
-use common::described::{count, port};
+use common::described::{count, kit_over, port};
 use common::ends::Two;
-use common::fabric::{Processes, open};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use std::num::NonZeroUsize;
-use std::time::Duration;
-use weft_api::kit;
 use weft_api::verbs::{Access, CompletionStatus, Hca, HcaRefusal, RemoteAddress, Service, Work};
 use weft_rdma::Rdma;
 use weft_types::params::Choice as Setting;
@@ -33,23 +29,6 @@ mod as_a_card {
         Some(super::joined(super::port("card0"), service))
     }
     crate::battery!(make);
-}
-
-/// The kit; afterwards nothing of the device is left.
-fn kit_over(name: &str, adjust: impl Fn(&mut Rdma<Verbs>), immortal: bool) {
-    let choice = port(name);
-    kit::every_property(|processes| {
-        let cards = Cards::default();
-        let mut ends: Vec<_> = (0..processes).map(|process| open(&choice, process, cards.clone())).collect();
-        for end in &mut ends {
-            // The device's clock is fast.
-            end.set_patience(Duration::from_millis(100));
-            adjust(end);
-        }
-        *cards.0.lock().unwrap() = ends.iter().map(Rdma::card).collect();
-        Processes { ends, choice: choice.clone(), waits: false, immortal }
-    });
-    assert_eq!(count(name, "alive"), 0, "objects of {name} that were not given back");
 }
 
 #[test]

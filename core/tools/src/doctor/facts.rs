@@ -8,6 +8,7 @@ use weft_place::System;
 use weft_place::devices::Device;
 use weft_place::libraries::library;
 use weft_place::transport::{Facts, Wish};
+use weft_types::params::Routes;
 
 use super::reach::{self, Reach, Try, same_family};
 use crate::single_copy;
@@ -102,6 +103,10 @@ pub struct Machine {
     pub contexts: Vec<(String, u32)>,
     /// Objects of RDMA devices that this control group may have (the least of them); `None`: not limited.
     pub rdma_objects: Option<u64>,
+    /// Whether programs can talk to the kernel's connection manager (`/dev/infiniband/rdma_cm`).
+    pub connection_manager: bool,
+    /// Whether it is asked for routes (`WEFT_ROUTES`).
+    pub routes: Routes,
     /// Optional libraries and where they are.
     pub libraries: Vec<(&'static str, Option<String>)>,
 }
@@ -109,7 +114,10 @@ pub struct Machine {
 /// Libraries that are opened at run time, and what each is for.
 pub const LIBRARIES: [(&str, &str); 3] = [
     ("libibverbs.so.1", "InfiniBand and RoCE devices (Debian: libibverbs1 ibverbs-providers)"),
-    ("librdmacm.so.1", "connections of iWARP devices and address resolution (Debian: librdmacm1)"),
+    (
+        "librdmacm.so.1",
+        "routes to peers over RDMA devices: service levels and traffic classes (Debian: librdmacm1)",
+    ),
     ("libfabric.so.1", "Omni-Path, Slingshot, EFA (Debian: libfabric1)"),
 ];
 
@@ -134,6 +142,8 @@ impl Default for Machine {
             transparent: String::new(),
             contexts: Vec::new(),
             rdma_objects: None,
+            connection_manager: false,
+            routes: Routes::Auto,
             libraries: Vec::new(),
         }
     }
@@ -148,6 +158,7 @@ impl Machine {
         let parameters = crate::transports::parameters(&variable);
         let mut machine = Machine {
             transports: Facts::gather(system, path),
+            routes: parameters.as_ref().map_or(Routes::Auto, |parameters| parameters.routes),
             wish: parameters
                 .map(|parameters| Wish::from(&parameters))
                 .map_err(|error| error.text().to_owned()),
@@ -213,6 +224,7 @@ impl Machine {
             })
             .collect();
         self.rdma_objects = rdma_objects(system);
+        self.connection_manager = system.list("/dev/infiniband").iter().any(|name| name == "rdma_cm");
         let limits = system.read("/proc/self/limits").unwrap_or_default();
         let files = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
         self.open_files = files.and_then(|rest| rest.split_whitespace().next()?.parse().ok());

@@ -3,6 +3,7 @@
 use weft_engine::MOST_ADDRESSES;
 use weft_place::devices::Speech;
 use weft_place::transport::{self, LEAST_MEMLOCK, Way};
+use weft_types::params::Routes;
 
 use super::facts::{Gid, LIBRARIES, Machine, Reading};
 use super::reach::{Reach, Try};
@@ -70,6 +71,7 @@ pub fn examine(machine: &Machine) -> Vec<Finding> {
         between_nodes(machine),
     ];
     found.extend(devices(machine));
+    found.extend(routes(machine));
     found.extend(limits(machine));
     found.extend(addresses(machine));
     found.extend(tries(machine));
@@ -303,6 +305,51 @@ fn devices(machine: &Machine) -> Vec<Finding> {
         found.push(well(ABOUT, "none"));
     }
     found
+}
+
+/// Whether the connection manager can be asked for routes, where there is a device that they are for.
+fn routes(machine: &Machine) -> Option<Finding> {
+    const ABOUT: &str = "routes";
+    const WITHOUT: &str =
+        "RDMA goes by service level and traffic class 0, or WEFT_SERVICE_LEVEL and WEFT_TRAFFIC_CLASS";
+    let speaks = |speech| machine.transports.devices.iter().any(|device| device.speech == speech);
+    if !speaks(Speech::InfiniBand) && !speaks(Speech::Roce) {
+        return None;
+    }
+    if machine.routes == Routes::Off {
+        return Some(well(ABOUT, format!("WEFT_ROUTES=no: {WITHOUT}")));
+    }
+    let library = machine.libraries.iter().any(|(name, path)| *name == "librdmacm.so.1" && path.is_some());
+    let (found, remedy) = match (machine.connection_manager, library) {
+        (true, true) => {
+            return Some(well(ABOUT, "the connection manager is asked (librdmacm, /dev/infiniband/rdma_cm)"));
+        }
+        (false, _) => (
+            "/dev/infiniband/rdma_cm is not there",
+            "modprobe rdma_ucm, at every start by a line in /etc/modules-load.d; for containers --device=/dev/infiniband/rdma_cm",
+        ),
+        (true, false) => ("librdmacm.so.1 is not installed", "install it (Debian: librdmacm1)"),
+    };
+    Some(match machine.routes {
+        Routes::Require => finding(
+            Grade::Fails,
+            ABOUT,
+            format!("{found}, and WEFT_ROUTES=require wants the connection manager to be asked"),
+            remedy,
+        ),
+        // Where levels keep a subnet free of deadlock, it is not one without them.
+        Routes::Auto | Routes::Off if speaks(Speech::InfiniBand) => finding(
+            Grade::Note,
+            ABOUT,
+            format!(
+                "{found}: {WITHOUT}, which is wrong in subnets that are routed by service levels (torus-2QoS, LASH, DFSSSP)"
+            ),
+            remedy,
+        ),
+        Routes::Auto | Routes::Off => {
+            finding(Grade::Note, ABOUT, format!("{found}: {WITHOUT}, whatever default_roce_tos says"), remedy)
+        }
+    })
 }
 
 /// Objects of a device that a rank makes for itself, and for each peer that it talks to, at least: a domain, queues, regions, a

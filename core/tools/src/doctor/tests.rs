@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use weft_place::devices::{self, Device, Speech};
 use weft_place::system::Snapshot;
 use weft_place::transport::Facts;
+use weft_types::params::Routes;
 
 fn device(name: &str, speech: Speech, active: bool) -> Device {
     Device {
@@ -42,6 +43,7 @@ fn healthy(devices: Vec<Device>) -> Machine {
         open_files: Some(65_536),
         kernel: (6, 1),
         transparent: "madvise".to_owned(),
+        connection_manager: true,
         libraries: LIBRARIES.map(|(name, _)| (name, found(name))).into(),
         ..Machine::default()
     }
@@ -162,6 +164,31 @@ fn roce_addresses_are_judged_by_whether_others_reach_them() {
     assert!(order.is_some_and(|text| text.contains("10.1.0.7 (eth2); ")), "{order:?}");
 }
 
+/// What a connection manager that cannot be asked means depends on the link, and on whether it must be.
+#[test]
+fn routes_that_nobody_can_be_asked_for_are_told() {
+    let infiniband = || healthy(vec![device("mlx5_0", Speech::InfiniBand, true)]);
+    let without = |machine| Machine { connection_manager: false, ..machine };
+    let found = complaint(&without(infiniband()), "routes");
+    assert!(found.grade == Grade::Note && found.found.contains("torus-2QoS"), "{found:?}");
+    assert!(found.remedy.is_some_and(|remedy| remedy.contains("modprobe rdma_ucm")));
+    let found = complaint(&without(roce()), "routes");
+    assert!(found.grade == Grade::Note && found.found.contains("default_roce_tos"), "{found:?}");
+    let found = complaint(&Machine { routes: Routes::Require, ..without(roce()) }, "routes");
+    assert!(found.grade == Grade::Fails && found.found.contains("WEFT_ROUTES=require"), "{found:?}");
+    let mut machine = infiniband();
+    machine
+        .libraries
+        .iter_mut()
+        .filter(|(name, _)| name.contains("rdmacm"))
+        .for_each(|(_, path)| *path = None);
+    let found = complaint(&machine, "routes");
+    assert!(found.remedy.is_some_and(|remedy| remedy.contains("librdmacm1")), "{}", found.found);
+    for machine in [Machine { routes: Routes::Off, ..without(roce()) }, without(healthy(vec![]))] {
+        assert!(examine(&machine).iter().all(|found| found.about != "routes" || found.grade == Grade::Well));
+    }
+}
+
 #[test]
 fn peers_that_are_not_reached_are_named_with_the_address_that_was_tried() {
     let table = [
@@ -212,6 +239,7 @@ fn the_kernels_files_are_read() {
         ),
         ("/sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n"),
         ("/sys/class/net/eth2/operstate", "up\n"),
+        ("/dev/infiniband/rdma_cm", ""),
         ("/proc/self/cgroup", "0::/jobs/a\n"),
         ("/sys/fs/cgroup/jobs/rdma.max", "mlx5_0 hca_handle=2 hca_object=900\n"),
         ("/sys/fs/cgroup/jobs/a/rdma.max", "mlx5_0 hca_handle=max hca_object=max\n"),
@@ -236,6 +264,7 @@ fn the_kernels_files_are_read() {
     assert_eq!((machine.ptrace_scope, machine.kernel, machine.open_files), (Some(1), (5, 10), Some(1024)));
     assert_eq!((machine.huge_pages, machine.transparent.as_str()), ((12, 7, 2 << 20), "madvise"));
     assert_eq!((machine.rdma_objects, &machine.contexts[..]), (Some(900), &[("mlx5_0".to_owned(), 160)][..]));
+    assert!(machine.connection_manager);
     let [gid] = &machine.gids[..] else { panic!("{:?}", machine.gids) };
     assert_eq!(
         (gid.place.as_str(), gid.address.to_string()),

@@ -99,6 +99,77 @@ impl Value for Rdma {
     }
 }
 
+/// The values of [`Routes`] as texts, in its order.
+pub const ROUTES: &[&str] = &["auto", "no", "require"];
+
+/// Whether the connection manager is asked for the route to each peer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Routes {
+    /// Where there is one; what it does not say is left at the defaults.
+    #[default]
+    Auto,
+    /// It is not.
+    Off,
+    /// It must answer: a way of which it says nothing is not used.
+    Require,
+}
+
+impl Value for Routes {
+    const FORM: &'static str = "auto, no or require";
+    const KIND: Kind = Kind::OneOf(ROUTES);
+    fn show(&self) -> String {
+        ROUTES[*self as usize].to_owned()
+    }
+    fn read(text: &str) -> Option<Routes> {
+        match text.to_ascii_lowercase().as_str() {
+            "auto" => Some(Routes::Auto),
+            "require" => Some(Routes::Require),
+            other => yes_or_no(other).and_then(|on| (!on).then_some(Routes::Off)),
+        }
+    }
+}
+
+/// A small number that Weft finds out unless the user gives it, at most `MOST`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Given<const MOST: u8>(pub Option<u8>);
+
+impl<const MOST: u8> Given<MOST> {
+    fn of(text: &str) -> Option<Self> {
+        match text.to_ascii_lowercase().as_str() {
+            "auto" => Some(Given(None)),
+            number => number.parse().ok().filter(|&number| number <= MOST).map(|number| Given(Some(number))),
+        }
+    }
+
+    fn text(self) -> String {
+        self.0.map_or_else(|| "auto".to_owned(), |number| number.to_string())
+    }
+}
+
+macro_rules! given {
+    ($most:literal, $form:literal) => {
+        impl Value for Given<$most> {
+            const FORM: &'static str = $form;
+            const KIND: Kind = Kind::Text;
+            fn show(&self) -> String {
+                self.text()
+            }
+            fn read(text: &str) -> Option<Self> {
+                Given::of(text)
+            }
+        }
+    };
+}
+
+given!(15, "auto, or a whole number from 0 to 15");
+given!(255, "auto, or a whole number from 0 to 255");
+
+/// A service level of InfiniBand, or a priority of Ethernet.
+pub type ServiceLevel = Given<15>;
+
+/// A traffic class of global routing headers; with RoCE the type of service of IP.
+pub type TrafficClass = Given<255>;
+
 /// A choice left to Weft unless the user makes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {

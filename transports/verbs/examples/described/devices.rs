@@ -18,6 +18,42 @@ const ALL_ON_DEMAND: u32 = IBV_ODP_SUPPORT_SEND
     | IBV_ODP_SUPPORT_ATOMIC
     | IBV_ODP_SUPPORT_SRQ_RECV;
 
+/// What a connection manager says of ways from a device: fields of a path record, in codes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Record {
+    pub(crate) service_level: u8,
+    pub(crate) traffic_class: u8,
+    pub(crate) hop_limit: u8,
+    pub(crate) mtu: u8,
+    pub(crate) rate: u8,
+    pub(crate) lifetime: u8,
+}
+
+/// How a connection manager answers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Manager {
+    Says(Record),
+    /// After a while.
+    Late(Record),
+    /// Another service level each time: how often it was asked for ways from this device.
+    Counts(Record),
+    /// Never.
+    Mute,
+    /// The network does not lead to any address.
+    Nowhere,
+    /// It leads there by another device.
+    Elsewhere,
+    /// The address is known, and no route.
+    Roadless,
+}
+
+/// As the kernel's on Ethernet, where nothing was set.
+const PLAIN: Record =
+    Record { service_level: 0, traffic_class: 0, hop_limit: 64, mtu: 3, rate: 7, lifetime: 16 };
+/// As a subnet manager's whose routing is free of deadlock by service levels.
+const SUBNET: Record =
+    Record { service_level: 3, traffic_class: 0, hop_limit: 0, mtu: 4, rate: 7, lifetime: 17 };
+
 /// A kind of device.
 #[derive(Debug)]
 pub(crate) struct Kind {
@@ -44,6 +80,11 @@ pub(crate) struct Kind {
     /// Whether a queue pair that is reset or destroyed takes its completions along, as drivers of cards do; the kernel's soft-RoCE
     /// leaves them.
     pub(crate) takes_along: bool,
+    /// Whether it is of an InfiniBand subnet, and goes by local identifiers.
+    pub(crate) infiniband: bool,
+    /// Code of the bytes of a packet that its port can.
+    pub(crate) mtu: i32,
+    pub(crate) manager: Manager,
 }
 
 /// As the kernel's soft-RoCE.
@@ -61,6 +102,19 @@ const SOFT: Kind = Kind {
     inline: 220,
     in_order: false,
     takes_along: false,
+    infiniband: false,
+    mtu: 3,
+    manager: Manager::Says(PLAIN),
+};
+
+/// As a card in a subnet.
+const ADAPTER: Kind = Kind {
+    name: "subnet",
+    takes_along: true,
+    infiniband: true,
+    mtu: 5,
+    manager: Manager::Says(SUBNET),
+    ..SOFT
 };
 
 pub(crate) const KINDS: &[Kind] = &[
@@ -84,6 +138,33 @@ pub(crate) const KINDS: &[Kind] = &[
     Kind { name: "down", port_state: 1, ..SOFT },
     Kind { name: "little", memory: 2 << 10, takes_along: true, ..SOFT },
     Kind { name: "loose", connections: false, ..SOFT },
+    ADAPTER,
+    // At the end of a slow and narrow way through a router.
+    Kind {
+        name: "narrow",
+        manager: Manager::Says(Record {
+            service_level: 1,
+            mtu: 2,
+            rate: 5,
+            hop_limit: 7,
+            traffic_class: 9,
+            ..SUBNET
+        }),
+        ..ADAPTER
+    },
+    Kind { name: "counted", manager: Manager::Counts(SUBNET), ..ADAPTER },
+    // An administrator has set a class for all.
+    Kind {
+        name: "classy",
+        manager: Manager::Says(Record { service_level: 3, traffic_class: 104, hop_limit: 12, ..PLAIN }),
+        ..SOFT
+    },
+    Kind { name: "late", manager: Manager::Late(Record { traffic_class: 4, ..PLAIN }), ..SOFT },
+    Kind { name: "mute", manager: Manager::Mute, ..SOFT },
+    Kind { name: "nowhere", manager: Manager::Nowhere, ..SOFT },
+    Kind { name: "elsewhere", manager: Manager::Elsewhere, ..SOFT },
+    Kind { name: "roadless", manager: Manager::Roadless, ..ADAPTER },
+    Kind { name: "unmanaged", manager: Manager::Mute, ..ADAPTER },
 ];
 
 /// A device by its place in the list.
@@ -101,6 +182,24 @@ pub(crate) fn address(at: usize) -> Ipv4Addr {
 
 pub(crate) fn socket(at: usize) -> SocketAddr {
     SocketAddr::from((address(at), 4791))
+}
+
+/// Its local identifier; 0 on Ethernet.
+pub(crate) fn lid(at: usize) -> u16 {
+    if kind(at).infiniband { at as u16 + 1 } else { 0 }
+}
+
+/// The device of a local identifier.
+pub(crate) fn by_lid(lid: u16) -> Option<usize> {
+    let at = usize::from(lid.checked_sub(1)?);
+    (at < KINDS.len() * OF_EACH && kind(at).infiniband).then_some(at)
+}
+
+/// The device of a global identifier in a subnet: the local one behind the prefix.
+pub(crate) fn by_gid(gid: [u8; 16]) -> Option<usize> {
+    let (prefix, number) = gid.split_at(14);
+    let is_ours = prefix[..2] == [0xfe, 0x80] && prefix[2..].iter().all(|&byte| byte == 0);
+    by_lid(u16::from_be_bytes([number[0], number[1]])).filter(|_| is_ours)
 }
 
 /// The device of an address.

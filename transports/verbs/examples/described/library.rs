@@ -1,6 +1,6 @@
 //! The functions that are found by their names, under the library's own.
 
-use crate::devices::{KINDS, OF_EACH, address, kind, name};
+use crate::devices::{KINDS, OF_EACH, address, kind, lid, name};
 use crate::extended::around_context;
 use crate::objects::*;
 use crate::posting::table;
@@ -155,8 +155,11 @@ pub unsafe extern "C" fn ibv_query_port(
     // SAFETY: numbers only.
     let mut told: ibv_port_attr = unsafe { zeroed() };
     told.state = kind(around(context).at).port_state;
-    (told.max_mtu, told.active_mtu, told.gid_tbl_len, told.max_msg_sz) = (5, 3, 1, 1 << 30);
-    (told.active_width, told.active_speed, told.link_layer) = (2, 32, 2);
+    let (at, kind) = (around(context).at, kind(around(context).at));
+    (told.max_mtu, told.active_mtu, told.gid_tbl_len, told.max_msg_sz) = (5, kind.mtu, 1, 1 << 30);
+    // 100 Gb/s.
+    (told.active_width, told.active_speed) = (2, 32);
+    (told.lid, told.link_layer) = (lid(at), if kind.infiniband { 1 } else { 2 });
     // SAFETY: the program gives room for it.
     unsafe { *attr = told };
     0
@@ -425,7 +428,8 @@ pub unsafe extern "C" fn ibv_destroy_srq(queue: *mut ibv_srq) -> c_int {
 }
 
 /// For tests: a count of a device, by the name that it has in [`crate::world::Counts`]; of `alive`, their sum. `address`: its
-/// address, of IPv4.
+/// address, of IPv4; `own_lid`: its local identifier, 0 on Ethernet. What belongs to the way that a connection was opened by last
+/// has its name in [`crate::world::Way`], with `datagrams_` in front that of datagrams.
 ///
 /// # Safety
 /// Both texts end with 0.
@@ -446,6 +450,19 @@ pub unsafe extern "C" fn described_count(device: *const c_char, what: *const c_c
         b"from_own_memory" => counts.from_own_memory,
         b"own_memory" => counts.own_memory,
         b"address" => u64::from(address(at).to_bits()),
-        _ => misuse("there is no such count"),
+        b"own_lid" => u64::from(lid(at)),
+        b"asked" => counts.asked,
+        b"without_level" => counts.without_level,
+        b"without_class" => counts.without_class,
+        b"path_mtu" => counts.path_mtu,
+        b"timeout" => counts.timeout,
+        b"retries" => counts.retries,
+        other => {
+            let found = match other.strip_prefix(b"datagrams_") {
+                Some(other) => counts.datagrams.get(other),
+                None => counts.connection.get(other),
+            };
+            found.unwrap_or_else(|| misuse("there is no such count"))
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! A described device in place of libibverbs: a shared library with its functions, for tests.
+//! A described device in place of libibverbs: a shared library with its functions, for tests; and in place of librdmacm.
 //!
 //! Behind them is the emulator's core, in this process and without a network: what is posted is executed by a device that works by
 //! itself. Everything of `weft-verbs` runs as it does over the system's library: the structures, the chains of requests, the queues,
@@ -8,7 +8,7 @@
 //! ```text
 //! devices.rs   what there is      objects.rs   what programs get pointers to     library.rs   the functions found by name
 //! world.rs     the devices        posting.rs   requests and completions          extended.rs  those found by the context
-//! pairs.rs     queue pairs
+//! pairs.rs     queue pairs         manager.rs   librdmacm's functions, for routes
 //! ```
 //!
 //! It is stricter than a device: what is destroyed while something else uses it, or twice, and a completion queue that runs over,
@@ -21,6 +21,7 @@
 mod devices;
 mod extended;
 pub mod library;
+pub mod manager;
 mod objects;
 pub mod pairs;
 mod posting;

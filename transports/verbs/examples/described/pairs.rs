@@ -1,6 +1,6 @@
 //! The functions for queue pairs and ways of datagrams, found by their names too.
 
-use crate::devices::kind;
+use crate::devices::{Kind, by_gid, by_lid, kind, socket};
 use crate::library::{PAIR, WAY, access_of, fail};
 use crate::objects::*;
 use crate::posting::queue_id;
@@ -75,10 +75,19 @@ pub unsafe extern "C" fn ibv_create_qp(domain: *mut ibv_pd, plan: *mut ibv_qp_in
     hand_out(Pair { base, remote: None }).cast()
 }
 
-/// The device of a global identifier.
-fn socket_of(gid: [u8; 16]) -> SocketAddr {
-    let gid = Ipv6Addr::from(gid);
-    SocketAddr::new(gid.to_ipv4_mapped().map_or(IpAddr::V6(gid), IpAddr::V4), 4791)
+/// Where a way leads, of a device of this kind; `None`: it is none.
+fn socket_of(kind: &Kind, attr: &ibv_ah_attr) -> Option<SocketAddr> {
+    if attr.port_num != 1 || attr.sl > 15 {
+        return None;
+    }
+    if kind.infiniband {
+        let there =
+            by_lid(attr.dlid).filter(|&at| attr.is_global == 0 || by_gid(attr.grh.dgid.raw) == Some(at));
+        return there.map(socket);
+    }
+    let gid = Ipv6Addr::from(attr.grh.dgid.raw);
+    let is_whole = attr.is_global == 1 && attr.sl < 8 && attr.grh.hop_limit > 0;
+    is_whole.then(|| SocketAddr::new(gid.to_ipv4_mapped().map_or(IpAddr::V6(gid), IpAddr::V4), 4791))
 }
 
 /// # Safety
@@ -123,7 +132,9 @@ pub unsafe extern "C" fn ibv_modify_qp(raw: *mut ibv_qp, attr: *mut ibv_qp_attr,
         }
         IBV_QPS_RTR if is_datagram => unit.core.ready_to_receive(number, None),
         IBV_QPS_RTR => {
-            let address = socket_of(attr.ah_attr.grh.dgid.raw);
+            let Some(address) = socket_of(unit.kind, &attr.ah_attr) else { return libc::EINVAL };
+            (unit.counts.connection, unit.counts.path_mtu) = ((&attr.ah_attr).into(), attr.path_mtu as u64);
+            unit.goes_by((&attr.ah_attr).into());
             pair.remote = Some(address);
             let remote = Remote {
                 address: address.into(),
@@ -138,16 +149,17 @@ pub unsafe extern "C" fn ibv_modify_qp(raw: *mut ibv_qp, attr: *mut ibv_qp_attr,
             unit.core.ready_to_receive(number, Some(remote))
         }
         IBV_QPS_RTS if is_datagram => unit.core.ready_to_send(number, None),
-        IBV_QPS_RTS => unit.core.ready_to_send(
-            number,
-            Some(Sending {
+        IBV_QPS_RTS => {
+            (unit.counts.timeout, unit.counts.retries) = (attr.timeout.into(), attr.retry_cnt.into());
+            let sending = Sending {
                 first_packet: attr.sq_psn,
                 timeout: attr.timeout,
                 retries: attr.retry_cnt,
                 not_ready_retries: attr.rnr_retry,
                 max_reads: attr.max_rd_atomic,
-            }),
-        ),
+            };
+            unit.core.ready_to_send(number, Some(sending))
+        }
         IBV_QPS_ERR => {
             unit.stop(number.0);
             Ok(())
@@ -206,11 +218,13 @@ pub unsafe extern "C" fn ibv_query_qp_data_in_order(pair: *mut ibv_qp, opcode: c
 pub unsafe extern "C" fn ibv_create_ah(domain: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *mut ibv_ah {
     // SAFETY: the program's own structures.
     let (context, attr) = unsafe { ((*domain).context, &*attr) };
-    if attr.is_global == 0 || attr.port_num != 1 {
-        return fail(libc::EINVAL);
-    }
-    world().unit(around(context).at).count(WAY, true);
-    hand_out(Way { context, to: socket_of(attr.grh.dgid.raw) }).cast()
+    let mut world = world();
+    let unit = world.unit(around(context).at);
+    let Some(to) = socket_of(unit.kind, attr) else { return fail(libc::EINVAL) };
+    unit.count(WAY, true);
+    unit.counts.datagrams = attr.into();
+    unit.goes_by(attr.into());
+    hand_out(Way { context, to }).cast()
 }
 
 /// # Safety

@@ -2,7 +2,7 @@
 
 use crate::devices::{Kind, find, kind, socket};
 use crate::posting::entry;
-use crate::sys::{ibv_cq, ibv_wc};
+use crate::sys::{ibv_ah_attr, ibv_cq, ibv_wc};
 use nix::sys::uio::{RemoteIoVec, process_vm_readv, process_vm_writev};
 use nix::unistd::Pid;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -71,8 +71,21 @@ pub(crate) struct PairFacts {
 /// What there is of a device's objects, and what was asked for.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
-    /// Contexts, domains, channels, queues, shared queues, queue pairs, ways of datagrams, regions, pieces of own memory.
-    pub(crate) alive: [u64; 9],
+    /// Contexts, domains, channels, queues, shared queues, queue pairs, ways of datagrams, regions, pieces of own memory,
+    /// identifiers of the connection manager.
+    pub(crate) alive: [u64; 10],
+    /// Ways from here that the connection manager was asked for.
+    pub(crate) asked: u64,
+    /// What a connection was opened with last, and what a way of datagrams was made with.
+    pub(crate) connection: Way,
+    pub(crate) datagrams: Way,
+    /// Connections and ways of datagrams that were made with service level 0, and with traffic class 0.
+    pub(crate) without_level: u64,
+    pub(crate) without_class: u64,
+    /// Of the connection: code of the packets' bytes, of the silence before they are repeated, and how often they are.
+    pub(crate) path_mtu: u64,
+    pub(crate) timeout: u64,
+    pub(crate) retries: u64,
     /// Registrations that were refused because there were too many.
     pub(crate) refused: u64,
     /// Registrations for on-demand paging, those for relaxed ordering, those for neither.
@@ -83,6 +96,44 @@ pub(crate) struct Counts {
     pub(crate) from_own_memory: u64,
     /// Bytes of own memory that are given out.
     pub(crate) own_memory: u64,
+}
+
+/// Of a way, what does not come from addresses.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Way {
+    pub(crate) service_level: u8,
+    pub(crate) traffic_class: u8,
+    pub(crate) hop_limit: u8,
+    pub(crate) static_rate: u8,
+    pub(crate) is_global: u8,
+    pub(crate) lid: u16,
+}
+
+impl From<&ibv_ah_attr> for Way {
+    fn from(attr: &ibv_ah_attr) -> Way {
+        Way {
+            service_level: attr.sl,
+            traffic_class: attr.grh.traffic_class,
+            hop_limit: attr.grh.hop_limit,
+            static_rate: attr.static_rate,
+            is_global: attr.is_global,
+            lid: attr.dlid,
+        }
+    }
+}
+
+impl Way {
+    pub(crate) fn get(self, what: &[u8]) -> Option<u64> {
+        Some(match what {
+            b"service_level" => self.service_level.into(),
+            b"traffic_class" => self.traffic_class.into(),
+            b"hop_limit" => self.hop_limit.into(),
+            b"static_rate" => self.static_rate.into(),
+            b"is_global" => self.is_global.into(),
+            b"lid" => self.lid.into(),
+            _ => return None,
+        })
+    }
 }
 
 /// A device.
@@ -216,6 +267,12 @@ impl Unit {
 
     pub(crate) fn domain(number: u32) -> ProtectionDomain {
         ProtectionDomain(number)
+    }
+
+    /// A connection or a way of datagrams goes by this.
+    pub(crate) fn goes_by(&mut self, way: Way) {
+        self.counts.without_level += u64::from(way.service_level == 0);
+        self.counts.without_class += u64::from(way.traffic_class == 0);
     }
 
     pub(crate) fn count(&mut self, of: usize, more: bool) {

@@ -1,5 +1,6 @@
 //! Our structures and numbers are those of the installed header: a C program prints the header's, and each is compared.
 
+use super::cm::*;
 use super::*;
 use std::fmt::Write as _;
 use std::process::{Command, Stdio};
@@ -124,9 +125,44 @@ fn facts() -> Vec<Fact> {
     list
 }
 
+fn facts_of_the_manager() -> Vec<Fact> {
+    let mut list = Vec::new();
+    facts! { list;
+        all rdma_event_channel { fd }
+        all sockaddr_ib { sib_family, sib_pkey, sib_flowinfo, sib_addr, sib_sid, sib_sid_mask, sib_scope_id }
+        all rdma_ib_addr { sgid, dgid, pkey }
+        all rdma_addr { src_storage, dst_storage, addr }
+        all ibv_sa_path_rec {
+            dgid, sgid, dlid, slid, raw_traffic, flow_label, hop_limit, traffic_class, reversible, numb_path, pkey, sl, mtu_selector, mtu,
+            rate_selector, rate, packet_life_time_selector, packet_life_time, preference
+        }
+        all rdma_route { addr, path_rec, num_paths }
+        all rdma_cm_id {
+            verbs, channel, context, qp, route, ps, port_num, event, send_cq_channel, send_cq, recv_cq_channel, recv_cq, srq, pd, qp_type
+        }
+        all rdma_ud_param { private_data, private_data_len, ah_attr, qp_num, qkey }
+        all rdma_cm_event { id, listen_id, event, status, param }
+    }
+    numbers! { list;
+        AF_IB RDMA_PS_TCP RDMA_PS_IB RDMA_CM_EVENT_ADDR_RESOLVED RDMA_CM_EVENT_ADDR_ERROR RDMA_CM_EVENT_ROUTE_RESOLVED
+        RDMA_CM_EVENT_ROUTE_ERROR RDMA_OPTION_ID RDMA_OPTION_ID_TOS
+    }
+    list
+}
+
 #[test]
 fn every_field_and_number_is_that_of_the_installed_header() {
-    let folder = std::env::temp_dir().join(format!("weft-verbs-header-{}", std::process::id()));
+    compare("verbs", &["infiniband/verbs.h"], "libibverbs-dev", &facts());
+}
+
+#[test]
+fn every_field_and_number_of_the_manager_is_that_of_the_installed_headers() {
+    compare("cma", &["rdma/rdma_cma.h", "infiniband/ib.h"], "librdmacm-dev", &facts_of_the_manager());
+}
+
+/// Compares with what a C program says of these headers, of a package of Debian; says so where there are none.
+fn compare(name: &str, headers: &[&str], package: &str, facts: &[Fact]) {
+    let folder = std::env::temp_dir().join(format!("weft-{name}-header-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).unwrap();
     let clean_up = |text: &str| {
@@ -134,21 +170,26 @@ fn every_field_and_number_is_that_of_the_installed_header() {
         println!("skip: {text}");
     };
     let found = Command::new("cc")
-        .args(["-E", "-include", "infiniband/verbs.h", "-xc", "-"])
+        .arg("-E")
+        .args(headers.iter().flat_map(|header| ["-include", header]))
+        .args(["-xc", "-"])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .status();
     match found {
         Ok(status) if status.success() => {}
-        Ok(_) => return clean_up("no infiniband/verbs.h to compare with (Debian: libibverbs-dev)"),
-        Err(error) => return clean_up(&format!("no C compiler to read infiniband/verbs.h with: {error}")),
+        Ok(_) => {
+            return clean_up(&format!("no {} to compare with (Debian: {package})", headers.join(" and ")));
+        }
+        Err(error) => return clean_up(&format!("no C compiler to read {} with: {error}", headers[0])),
     }
-    let facts = facts();
-    let mut program = String::from(
-        "#include <stdio.h>\n#include <stddef.h>\n#include <infiniband/verbs.h>\nint main(void) {\n",
-    );
-    for fact in &facts {
+    let mut program = String::from("#include <stdio.h>\n#include <stddef.h>\n");
+    for header in headers {
+        writeln!(program, "#include <{header}>").unwrap();
+    }
+    program.push_str("int main(void) {\n");
+    for fact in facts {
         writeln!(program, "    printf(\"%lu\\n\", (unsigned long)({}));", fact.expression).unwrap();
     }
     program.push_str("    return 0;\n}\n");

@@ -44,6 +44,7 @@ pub(crate) struct Watchdog(std::sync::mpsc::Sender<()>);
 
 /// Starts a watchdog for a test.
 pub(crate) fn watchdog(limit: Duration) -> Watchdog {
+    let limit = if cfg!(miri) { 20 * limit } else { limit };
     let (sender, receiver) = std::sync::mpsc::channel::<()>();
     let name = std::thread::current().name().unwrap_or("a test").to_owned();
     std::thread::spawn(move || {

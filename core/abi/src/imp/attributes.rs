@@ -230,7 +230,8 @@ fn predefined(comm: Handle, key: c_int) -> Outcome<Option<usize>> {
         let place = &PREDEFINED[(key - abi::MPI_TAG_UB) as usize];
         // Other threads of the program may be reading it, and not as an atomic: a value that is there is not written again, and
         // who finds it (Acquire) comes after the write.
-        let _ = place.fetch_update(Ordering::AcqRel, Ordering::Acquire, |there| (there != value).then_some(value));
+        let _ = place
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |there| (there != value).then_some(value));
         place.as_ptr().expose_provenance()
     }))
 }

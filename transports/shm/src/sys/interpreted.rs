@@ -83,15 +83,20 @@ impl Mapping {
         let (number, bytes) = (number_of(file)?, file.metadata()?.len());
         let mut segments = SEGMENTS.lock().unwrap_or_else(PoisonError::into_inner);
         let memory = *segments.entry(number).or_insert_with(|| {
-            let layout = std::alloc::Layout::from_size_align(bytes as usize, PAGE as usize).expect("a small segment");
+            let layout =
+                std::alloc::Layout::from_size_align(bytes as usize, PAGE as usize).expect("a small segment");
             // SAFETY: a file that is mapped was sized before, so there are some bytes.
             let base = unsafe { std::alloc::alloc_zeroed(layout) };
             Memory { base: NonNull::new(base).expect("memory"), bytes }
         });
-        assert!(offset + len <= memory.bytes, "a file is mapped as it was sized first: {len} bytes from {offset}");
+        assert!(
+            offset + len <= memory.bytes,
+            "a file is mapped as it was sized first: {len} bytes from {offset}"
+        );
         // SAFETY: inside, as was just checked.
         let first = unsafe { memory.base.add(offset as usize) };
-        let view = std::ptr::slice_from_raw_parts_mut(first.as_ptr(), len as usize) as *const UnsafeCell<[u8]>;
+        let view =
+            std::ptr::slice_from_raw_parts_mut(first.as_ptr(), len as usize) as *const UnsafeCell<[u8]>;
         // SAFETY: this memory lives for ever, and a cell may be shared. The reference is what makes the view end where it ends.
         let view: &UnsafeCell<[u8]> = unsafe { &*view };
         Ok(Mapping { base: NonNull::from(view).cast() })
@@ -170,6 +175,10 @@ pub(crate) fn read_process(_pid: u32, _address: u64, _into: &mut [u8]) -> Result
 
 pub(crate) const MOST_RUNS: usize = 1024;
 
-pub(crate) fn read_process_runs(_pid: u32, _remote: &[(u64, usize)], _local: &[&[Cell<u8>]]) -> Result<usize> {
+pub(crate) fn read_process_runs(
+    _pid: u32,
+    _remote: &[(u64, usize)],
+    _local: &[&[Cell<u8>]],
+) -> Result<usize> {
     Err(Error::from_raw_os_error(libc::EPERM))
 }

@@ -9,7 +9,8 @@ use weft_wire::{Header, Kind};
 
 /// Attaches `ranks` transports to one fresh segment.
 pub(crate) fn node(ranks: u32) -> Vec<Shm> {
-    node_with(ranks, Waking::Membarrier)
+    // Miri has no barrier that is sent to others.
+    node_with(ranks, if cfg!(miri) { Waking::Fence } else { Waking::Membarrier })
 }
 
 /// The same with a choice of waking.

@@ -87,6 +87,23 @@ static void recv_of_arrived(int size)
     }
 }
 
+#ifndef SERIALIZED
+/* A message that comes so late that the receiver waits, and mostly sleeps. */
+static void recv_of_late(int size)
+{
+    if (rank == 0) {
+        give_turn(++turn);
+        COUNT(MPI_Recv(data, size, MPI_CHAR, 1, 7, COMM, MPI_STATUS_IGNORE));
+        await_turn(++turn);
+    } else {
+        await_other();
+        usleep(20000);
+        MPI_Send(data, size, MPI_CHAR, 0, 7, COMM);
+        done();
+    }
+}
+#endif
+
 /* A receive posted before its message comes. */
 static void irecv_with(int size, int count_wait)
 {
@@ -409,6 +426,10 @@ int main(int argc, char **argv)
         {NAME("MPI_Irecv_8"), irecv_call, 8},   {NAME("MPI_Wait_of_arrived_8"), wait_of_arrived, 8},
         {NAME("MPI_Recv_of_arrived_8"), recv_of_arrived, 8}, {NAME("MPI_Recv_of_arrived_1024"), recv_of_arrived, 1024},
         {NAME("MPI_Iprobe_of_none"), iprobe_of_none, 0},
+#ifndef SERIALIZED
+        /* Not kept: how long it looks before it sleeps differs. For the part that the watchdog has in it. */
+        {"late_" NAME("MPI_Recv_8"), recv_of_late, 8, 1},
+#endif
         {NAME("MPI_Irecv_and_Wait_8"), irecv_and_wait, 8}, {NAME("MPI_Irecv_and_Wait_1024"), irecv_and_wait, 1024},
         {NAME("MPI_Waitall_of_64_arrived_8"), waitall_of_arrived, 8},
         {NAME("MPI_Waitall_of_64_isends_8"), waitall_of_isends, 8},

@@ -15,7 +15,7 @@
 static unsigned char out[PARTITIONS * PART], in[PARTITIONS * PART];
 static MPI_Request send, receive;
 static pthread_barrier_t barrier;
-static volatile int busy = 1;
+static int busy = 1; /* an atomic */
 
 static void mark(int i, unsigned turn)
 {
@@ -53,7 +53,8 @@ static void *bustler(void *argument)
 {
     int flag;
     (void)argument;
-    while (busy) CHECK_OK(MPI_Iprobe(MPI_ANY_SOURCE, 77, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE));
+    while (__atomic_load_n(&busy, __ATOMIC_RELAXED))
+        CHECK_OK(MPI_Iprobe(MPI_ANY_SOURCE, 77, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE));
     return NULL;
 }
 
@@ -80,7 +81,7 @@ int main(int argc, char **argv)
         CHECK_OK(MPI_Wait(&send, MPI_STATUS_IGNORE));
         CHECK_OK(MPI_Wait(&receive, MPI_STATUS_IGNORE));
     }
-    busy = 0;
+    __atomic_store_n(&busy, 0, __ATOMIC_RELAXED);
     for (int i = 0; i < MARKERS; i++) pthread_join(threads[i], NULL);
     pthread_join(other, NULL);
     pthread_barrier_destroy(&barrier);

@@ -50,7 +50,7 @@ pub struct Offer {
     /// Whether a write can tell when its bytes are visible at the target (`FI_DELIVERY_COMPLETE`).
     pub tells_delivery: bool,
     /// The device behind it, where the provider tells.
-    pub nic: Option<Nic>,
+    pub nic: Nic,
 }
 
 /// By which of the library's ways packets go.
@@ -81,8 +81,8 @@ impl fmt::Display for Carrier {
     }
 }
 
-/// A network device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What is known of a network device; the default where nothing is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Nic {
     /// It sits on the PCI bus, so the provider drives a device and not the kernel's sockets.
     pub on_bus: bool,
@@ -110,7 +110,7 @@ impl Offer {
             self.addr_format,
             sys::FI_ADDR_PSMX2 | sys::FI_ADDR_EFA | sys::FI_ADDR_OPX | sys::FI_ADDR_CXI
         );
-        self.nic.is_some_and(|nic| nic.on_bus) || devices_only
+        self.nic.on_bus || devices_only
     }
 
     /// Whether an adapter carries the messages, and not the kernel's sockets: it drives a device, or memory must be registered
@@ -133,7 +133,7 @@ impl Offer {
 
     /// Bits per second of its link, 0 where not known.
     pub fn speed(&self) -> usize {
-        self.nic.map_or(0, |nic| nic.speed)
+        self.nic.speed
     }
 }
 

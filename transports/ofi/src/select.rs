@@ -178,7 +178,7 @@ fn obstacle(offer: &Offer, wanted: &Wanted) -> Option<Why> {
         Some(Why::Memory(memory_needs(offer.mr_mode) & !MR_MODES))
     } else if offer.resource_mgmt == sys::FI_RM_DISABLED {
         Some(Why::Overruns)
-    } else if offer.nic.is_some_and(|nic| nic.down) {
+    } else if offer.nic.down {
         Some(Why::LinkDown)
     } else {
         match (wanted.address, offer.ip) {

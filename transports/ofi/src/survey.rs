@@ -58,7 +58,7 @@ pub(crate) fn describe(info: &fi_info) -> Offer {
         } else {
             std::slice::from_raw_parts(info.src_addr.cast::<u8>(), info.src_addrlen)
         };
-        let nic = info.nic.as_ref().map(|nic| {
+        let nic = info.nic.as_ref().map_or_else(Nic::default, |nic| {
             let bus = nic.bus_attr.as_ref();
             let link = nic.link_attr.as_ref();
             Nic {

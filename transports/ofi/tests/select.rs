@@ -31,12 +31,12 @@ fn offer(provider: &str, domain: &str) -> Offer {
         max_ep_tx_ctx: 1,
         ep_cnt: 32768,
         tells_delivery: true,
-        nic: None,
+        nic: Nic::default(),
     }
 }
 
-fn card(gigabits: usize) -> Option<Nic> {
-    Some(Nic { on_bus: true, speed: gigabits * 1_000_000_000, down: false })
+fn card(gigabits: usize) -> Nic {
+    Nic { on_bus: true, speed: gigabits * 1_000_000_000, down: false }
 }
 
 fn at(ip: &str, offer: Offer) -> Offer {
@@ -201,7 +201,7 @@ fn a_faster_link_wins_and_a_dead_one_does_not_count() {
     let slow = Offer { nic: card(25), ..verbs() };
     let (name, choice) = chosen(&[slow.clone(), cxi()], &wanted(HERE));
     assert_eq!((name.as_str(), choice.merit), ("cxi", Some(Merit::Speed(200_000_000_000))));
-    let dead = Offer { nic: Some(Nic { on_bus: true, speed: 400_000_000_000, down: true }), ..cxi() };
+    let dead = Offer { nic: Nic { on_bus: true, speed: 400_000_000_000, down: true }, ..cxi() };
     let (name, choice) = chosen(&[dead, slow], &wanted(HERE));
     assert_eq!(name, "verbs;ofi_rxm");
     assert_eq!(choice.others, [(0, Why::LinkDown)]);
@@ -220,7 +220,7 @@ fn without_a_device_the_library_s_order_decides_between_equals() {
 /// As libfabric 1.17 answers on the kernel's emulated adapter (rxe), in its order and more: each address once more in
 /// InfiniBand's own form.
 fn emulated() -> Vec<Offer> {
-    let nic = Some(Nic { on_bus: false, speed: 8_000_000_000, down: false });
+    let nic = Nic { on_bus: false, speed: 8_000_000_000, down: false };
     let of_link = Offer { addr_format: FI_SOCKADDR_IB, ip: None, nic, ..verbs() };
     let of_ip = |ip: &str| at(ip, Offer { nic, ..verbs() });
     vec![of_link.clone(), of_ip("fe80::2"), of_ip("10.9.0.1"), of_ip("fd09::1"), of_link]

@@ -36,6 +36,10 @@ mod single_copy;
 mod sleeping;
 pub mod slots;
 pub mod staging;
+#[cfg(not(miri))]
+mod sys;
+#[cfg(miri)]
+#[path = "sys/interpreted.rs"]
 mod sys;
 mod transport;
 mod words;

@@ -75,7 +75,8 @@ mod tests {
     #[test]
     fn every_byte_is_copied_wherever_a_range_begins_and_ends() {
         let from: Vec<u8> = (0..1000).map(|byte| (byte * 7 % 251) as u8).collect();
-        for begin in [0, 1, 15, 16, 63, 64, 65] {
+        let begins: &[usize] = if cfg!(miri) { &[0, 65] } else { &[0, 1, 15, 16, 63, 64, 65] };
+        for &begin in begins {
             for len in [0, 1, 63, 64, 65, 127, 128, 129, 500] {
                 let mut to = vec![255; 1000];
                 copy_past_caches(&from[begin / 2..][..len], &mut to[begin..][..len]);

@@ -323,17 +323,18 @@ mod tests {
     #[test]
     fn a_used_up_pool_says_so_and_goes_on_when_something_comes_back() {
         let pool = pool();
-        let blocks: Vec<Block> = std::iter::from_fn(|| pool.take(8 << 20)).collect();
-        assert_eq!(blocks.len(), 7, "64 MiB but for the head");
+        let eighth = POOL_BYTES / 8;
+        let blocks: Vec<Block> = std::iter::from_fn(|| pool.take(eighth)).collect();
+        assert_eq!(blocks.len(), 7, "all but for the head");
         pool.give_back(blocks[2]);
-        assert_eq!(pool.take(8 << 20), Some(blocks[2]));
+        assert_eq!(pool.take(eighth), Some(blocks[2]));
         assert_eq!(pool.take(1 << 40), None);
     }
 
     #[test]
     fn many_find_a_share_of_the_pool() {
         let pool = pool();
-        let (wanted, least) = (4 << 20, 128 << 10);
+        let (wanted, least) = (POOL_BYTES / 16, POOL_BYTES / 512);
         let blocks: Vec<Block> = (0..45).map(|_| pool.take_share(wanted, least).expect("room")).collect();
         let sizes: Vec<u64> = blocks.iter().map(|&block| pool.bytes(block)).collect();
         assert!(
@@ -347,7 +348,7 @@ mod tests {
     #[test]
     fn where_no_fresh_memory_can_be_backed_a_smaller_free_block_serves() {
         let mut pool = pool();
-        let (wanted, least) = (4 << 20, 128 << 10);
+        let (wanted, least) = (POOL_BYTES / 16, POOL_BYTES / 512);
         let free = pool.take(least).expect("room");
         pool.give_back(free);
         pool.file = Arc::new(File::open("/dev/null").expect("a file that cannot be written"));
@@ -371,7 +372,7 @@ mod tests {
             for thread in 0..4_u64 {
                 let pool = &pool;
                 scope.spawn(move || {
-                    for turn in 0..2000_u64 {
+                    for turn in 0..if cfg!(miri) { 20 } else { 2000_u64 } {
                         let block = pool.take(4096 << (turn % 3)).expect("room");
                         // SAFETY: the block is ours; the second word is nobody's but the owner's.
                         let word = unsafe { &*pool.at(block).add(8).cast::<AtomicU64>() };

@@ -37,7 +37,7 @@ fn ping_pong_with_sleep_at_every_step_loses_no_wake_up() {
         let mut both = node_with(2, waking);
         let mut second = both.pop().expect("two");
         let mut first = both.pop().expect("two");
-        const ROUNDS: u32 = 10_000;
+        const ROUNDS: u32 = if cfg!(miri) { 10 } else { 10_000 };
         let echo = std::thread::spawn(move || {
             second.connect(A).expect("connected");
             for round in 0..ROUNDS {
@@ -68,7 +68,7 @@ fn a_sender_waiting_for_room_is_woken() {
         let mut both = node_with(2, waking);
         let mut receiver = both.pop().expect("two");
         let mut sender = both.pop().expect("two");
-        const PACKETS: u32 = 20_000;
+        const PACKETS: u32 = if cfg!(miri) { 160 } else { 20_000 };
         let reader = std::thread::spawn(move || {
             for packet in 0..PACKETS {
                 assert_eq!(wait_for_packet(&mut receiver), A);
@@ -103,7 +103,7 @@ fn a_sender_waiting_for_room_is_woken() {
 fn several_threads_of_one_process_sleep_and_all_are_woken() {
     let dog = watchdog(Duration::from_secs(60));
     let (mut a, b) = pair();
-    for _ in 0..50 {
+    for _ in 0..if cfg!(miri) { 2 } else { 50 } {
         let start = Instant::now();
         let armed = std::sync::Arc::new(std::sync::Barrier::new(5));
         let sleepers: Vec<_> = (0..4)

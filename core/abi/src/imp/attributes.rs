@@ -2,6 +2,7 @@
 //! other but for a thread's first look at a communicator or datatype; the program's functions run outside of it.
 
 use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use weft::attributes::{Attribute, Cache, Callbacks, Holder};
 use weft_types::{Error, ErrorClass, Handle, Result as Outcome, abi};
@@ -202,7 +203,7 @@ fn delete(holder: Holder, object: Handle, key: c_int) -> Result<(), Raised> {
 }
 
 /// The integers behind the predefined attributes: programs get pointers to them (section 9.1.2).
-static PREDEFINED: [std::sync::atomic::AtomicI32; 7] = [const { std::sync::atomic::AtomicI32::new(0) }; 7];
+static PREDEFINED: [AtomicI32; 7] = [const { AtomicI32::new(0) }; 7];
 
 /// The address of a predefined attribute's value; `None` when it is not set on this communicator.
 fn predefined(comm: Handle, key: c_int) -> Outcome<Option<usize>> {
@@ -227,7 +228,10 @@ fn predefined(comm: Handle, key: c_int) -> Outcome<Option<usize>> {
     })?;
     Ok(value.map(|value| {
         let place = &PREDEFINED[(key - abi::MPI_TAG_UB) as usize];
-        place.store(value, std::sync::atomic::Ordering::Relaxed);
+        // Other threads of the program may be reading it, and not as an atomic: a value that is there is not written again, and
+        // who finds it (Acquire) comes after the write.
+        let _ = place
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |there| (there != value).then_some(value));
         place.as_ptr().expose_provenance()
     }))
 }

@@ -311,12 +311,12 @@ impl Memory {
 
     #[inline]
     pub(super) fn fetch(&self, round: u64) {
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
         // SAFETY: a prefetch reads nothing and may be given any address.
         unsafe {
             std::arch::asm!("prefetchw [{}]", in(reg) self.cell(self.me, round), options(nostack, preserves_flags));
         }
-        #[cfg(not(target_arch = "x86_64"))]
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
         let _ = round;
     }
 

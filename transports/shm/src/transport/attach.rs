@@ -196,6 +196,7 @@ mod tests {
         assert!(error.text().contains("4097 ranks"), "{error}");
     }
 
+    #[cfg(not(miri))]
     #[test]
     fn a_mapping_takes_memory_of_the_node_that_was_asked_for() {
         let shm = alone();

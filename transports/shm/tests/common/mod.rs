@@ -9,7 +9,8 @@ use weft_wire::{Header, Kind};
 
 /// Attaches `ranks` transports to one fresh segment.
 pub(crate) fn node(ranks: u32) -> Vec<Shm> {
-    node_with(ranks, Waking::Membarrier)
+    // Miri has no barrier that is sent to others.
+    node_with(ranks, if cfg!(miri) { Waking::Fence } else { Waking::Membarrier })
 }
 
 /// The same with a choice of waking.
@@ -44,6 +45,7 @@ pub(crate) struct Watchdog(std::sync::mpsc::Sender<()>);
 
 /// Starts a watchdog for a test.
 pub(crate) fn watchdog(limit: Duration) -> Watchdog {
+    let limit = if cfg!(miri) { 20 * limit } else { limit };
     let (sender, receiver) = std::sync::mpsc::channel::<()>();
     let name = std::thread::current().name().unwrap_or("a test").to_owned();
     std::thread::spawn(move || {

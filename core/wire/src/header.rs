@@ -18,7 +18,8 @@
 //! | Cts | sender's request | packed bytes wanted | receiver's request ([`crate::payload::Cts`]); with flag `INTO` a [`crate::payload::RemotePlace`] |
 //! | Written | receiver's request | bytes written to that place | |
 //! | Fragment | receiver's request, 0 for the lead of the newest Rts | packed offset | data |
-//! | Taken, Matched | sender's request | 0 | |
+//! | Matched | sender's request | 0 | |
+//! | Taken | sender's request | after a message that was read: from which length on others are worth announcing that could leave unasked, 0: none; else 0 | |
 //! | Credit | 0 | bytes of budget; announcements in the upper half | |
 //! | More | channel | announcements | |
 //! | Part | receiver's landing | epoch in the upper half, packed offset in the lower | data |

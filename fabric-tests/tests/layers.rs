@@ -190,7 +190,7 @@ fn slips_of_the_pen_are_told() {
         ("WEFT_FAULTS", "delay=7", &["WEFT_FAULTS", "delay=CHANCE:TIME"]),
         ("WEFT_FAULTS", "double=0.1", &["double", "WEFT_TRANSPORT=softroce"]),
         ("WEFT_LATENCY", "20", &["WEFT_LATENCY", "2us"]),
-        ("WEFT_TRACE_PACKETS", "/nonexistent/%r.pcap", &["/nonexistent/0.pcap", "WEFT_TRACE_PACKETS"]),
+        ("WEFT_TRACE_PACKETS", "/nonexistent/%r.pcap", &["/nonexistent/", ".pcap", "WEFT_TRACE_PACKETS"]),
     ];
     for (variable, value, words) in slips {
         let outcome = told(&[(variable, value), ("WEFT_TRANSPORT", "shm")]);

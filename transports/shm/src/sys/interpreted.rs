@@ -165,6 +165,22 @@ pub(crate) fn processor() -> u32 {
     0
 }
 
+/// There is one node, so that no thread has a policy to keep.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct MemoryPolicy;
+
+impl MemoryPolicy {
+    pub(crate) fn of_thread() -> Option<MemoryPolicy> {
+        None
+    }
+
+    pub(crate) fn near(_node: u32) -> Option<MemoryPolicy> {
+        Some(MemoryPolicy)
+    }
+
+    pub(crate) fn set(&self) {}
+}
+
 pub(crate) fn several_nodes() -> bool {
     false
 }

@@ -567,9 +567,6 @@ impl State {
     /// Ends a request.
     #[inline]
     pub(crate) fn finish(&mut self, slot: u32, error: Option<Error>) {
-        if self.requests.at(slot).flags & TIMED != 0 {
-            self.way_has_ended(slot, error.is_none());
-        }
         let request = self.requests.at_mut(slot);
         let waited = request.phase == Phase::Posted;
         request.phase = Phase::Complete;
@@ -578,7 +575,7 @@ impl State {
             request.error = error;
         }
         let concerns_others =
-            request.token != 0 || request.flags & (RELEASED | WATCHED | LEASED | ABANDONED) != 0;
+            request.token != 0 || request.flags & (RELEASED | WATCHED | LEASED | ABANDONED | TIMED) != 0;
         if !waited {
             self.requests.moving -= 1;
         }
@@ -587,10 +584,16 @@ impl State {
         }
     }
 
-    /// An ended request that somebody sleeps for, or that nobody will take: it goes to the executor, or to nobody.
+    /// An ended request that somebody sleeps for, or that nobody will take: it goes to the executor, or to nobody. One whose
+    /// time counts: it is noted.
     #[cold]
     #[inline(never)]
     fn hand_over(&mut self, slot: u32) {
+        let request = self.requests.at(slot);
+        if request.flags & TIMED != 0 {
+            let well = request.error.is_none();
+            self.way_has_ended(slot, well);
+        }
         let request = self.requests.at(slot);
         self.ended_watched |= request.flags & WATCHED != 0;
         if request.flags & LEASED != 0 {

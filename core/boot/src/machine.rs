@@ -3,7 +3,7 @@
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
 
-use nix::sched::{CpuSet as KernelCpuSet, sched_getaffinity};
+use nix::sched::{CpuSet as KernelCpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 use weft_place::{CpuSet, Hardware, System, limits};
 
@@ -22,12 +22,22 @@ impl System for LiveSystem {
     }
 }
 
-/// The CPUs this process may run on; empty when the kernel does not tell.
+/// The CPUs the calling thread may run on; empty when the kernel does not tell.
 pub fn allowed_cpus() -> CpuSet {
     let Ok(mask) = sched_getaffinity(Pid::from_raw(0)) else {
         return CpuSet::new();
     };
     (0..KernelCpuSet::count()).filter(|&cpu| mask.is_set(cpu).unwrap_or(false)).collect()
+}
+
+/// Binds the calling thread to CPUs; false where it may not go there, and then it stays where it is.
+pub fn bind_thread(cpus: &[usize]) -> bool {
+    let mut mask = KernelCpuSet::new();
+    // Numbers that the kernel's set has no room for are left out.
+    for &cpu in cpus {
+        let _ = mask.set(cpu);
+    }
+    sched_setaffinity(Pid::from_raw(0), &mask).is_ok()
 }
 
 /// How many of `cpus` may be busy at the same time, given the container's limit; at least 1.

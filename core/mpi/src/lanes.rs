@@ -17,8 +17,8 @@
 mod handles;
 
 pub use handles::{LANE_BITS, lane_of, message_handle, request_handle};
-pub use weft_place::LaneCore;
 pub use weft_place::lanes::choose;
+pub use weft_place::{CpuSet, LaneCore};
 
 use crate::comm::Comm;
 use crate::request::COLLECTIVE;

@@ -1,12 +1,15 @@
 //! The few system calls of this crate, each as a safe function or with its contract.
 
+mod futex;
+
+pub(crate) use futex::{futex_wait, futex_wake};
 use std::cell::Cell;
 use std::fs::File;
 use std::io::{Error, ErrorKind, Result};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd};
 use std::os::unix::fs::FileExt;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Bytes of a page.
@@ -191,34 +194,6 @@ impl Drop for Mapping {
         // pointers into it.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
     }
-}
-
-/// Sleeps while `word` is `value`, at most `limit`, for wakers that name a bit of `bits`; may return early.
-pub(crate) fn futex_wait(word: &AtomicU32, value: u32, bits: u32, limit: Duration) {
-    let mut end = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a place of ours for the answer. This form of futex takes the time of the clock at which it ends.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut end) };
-    end.tv_sec += limit.as_secs().min(1 << 30) as libc::time_t;
-    end.tv_nsec += limit.subsec_nanos() as libc::c_long;
-    if end.tv_nsec >= 1_000_000_000 {
-        (end.tv_sec, end.tv_nsec) = (end.tv_sec + 1, end.tv_nsec - 1_000_000_000);
-    }
-    let (call, nowhere) = (libc::FUTEX_WAIT_BITSET, std::ptr::null::<u32>());
-    // SAFETY: the word is a valid, aligned u32 for the whole call; the time outlives it. Not FUTEX_PRIVATE: the
-    // waker is another process.
-    unsafe {
-        libc::syscall(libc::SYS_futex, word.as_ptr(), call, value, &raw const end, nowhere, bits);
-    }
-}
-
-/// Wakes everybody who sleeps on `word` for one of `bits`.
-pub(crate) fn futex_wake(word: &AtomicU32, bits: u32) {
-    let nothing = std::ptr::null::<u32>();
-    // SAFETY: the word is a valid, aligned u32; this form uses neither of the pointers.
-    unsafe {
-        let call = libc::FUTEX_WAKE_BITSET;
-        libc::syscall(libc::SYS_futex, word.as_ptr(), call, i32::MAX, nothing, nothing, bits)
-    };
 }
 
 /// Sleeps until one of at most 64 descriptors is readable (or broken), at most `limit`; the readable ones, one bit each. May

@@ -82,7 +82,7 @@ fn settle(cpus: &[usize]) {
         return;
     }
     // Where it may not go, it stays with the program's threads.
-    super::lane_threads::bind(cpus);
+    weft_boot::machine::bind_thread(cpus);
 }
 
 /// The World Model or a session is open: there is an agent from the first on, if there is to be one.

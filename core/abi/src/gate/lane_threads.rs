@@ -8,18 +8,18 @@
 //! * any thread, when all cores are taken.
 
 use std::cell::RefCell;
-use std::mem::{size_of, zeroed};
 use std::sync::{Mutex, OnceLock};
 use std::thread::ThreadId;
 
 use super::locked;
-use weft::lanes::{LaneCore, choose};
+use weft::lanes::{CpuSet, LaneCore, choose};
+use weft_boot::machine;
 
 /// The cores of this process's lanes, and which are taken.
 struct Cores {
     cores: Vec<LaneCore>,
     /// All CPUs of the process.
-    own: Vec<usize>,
+    own: CpuSet,
     taken: Mutex<Vec<bool>>,
     /// Who opened MPI first.
     opener: ThreadId,
@@ -47,7 +47,7 @@ thread_local! {
 pub(crate) fn prepare() {
     let asked = super::with(|process| {
         let binding = process.job.binding.as_ref().filter(|_| process.parameters.bind_lanes)?;
-        Some((process.job.lanes.clone(), binding.to_vec()))
+        Some((process.job.lanes.clone(), binding.clone()))
     });
     let Some((cores, own)) = asked.filter(|(cores, _)| !cores.is_empty()) else { return };
     let taken = Mutex::new(vec![false; cores.len()]);
@@ -63,7 +63,8 @@ pub(crate) fn settle(lane: u32) {
     let Some(cores) = CORES.get() else { return };
     // SAFETY: two queries without pointers.
     let first = unsafe { libc::gettid() == libc::getpid() };
-    if first || std::thread::current().id() == cores.opener || !may_use(&cores.own) {
+    if first || std::thread::current().id() == cores.opener || !cores.own.is_subset(&machine::allowed_cpus())
+    {
         return;
     }
     // A thread that is about to end takes nothing.
@@ -74,35 +75,9 @@ pub(crate) fn settle(lane: u32) {
         }
         let mut taken = locked(&cores.taken);
         let Some(at) = choose(&cores.cores, lane as usize, &taken) else { return };
-        if bind(&cores.cores[at].cpus) {
+        if machine::bind_thread(&cores.cores[at].cpus) {
             taken[at] = true;
             *own = Some(Taken(at));
         }
     });
-}
-
-/// Whether the calling thread may use all of `cpus`.
-fn may_use(cpus: &[usize]) -> bool {
-    // SAFETY: the set is plain bits, which zeroes make empty; the call writes it.
-    let set = unsafe {
-        let mut set: libc::cpu_set_t = zeroed();
-        match libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) {
-            0 => set,
-            _ => return false,
-        }
-    };
-    // SAFETY: the set is ours; numbers beyond it are not asked about.
-    cpus.iter().all(|&cpu| cpu < libc::CPU_SETSIZE as usize && unsafe { libc::CPU_ISSET(cpu, &set) })
-}
-
-/// Binds the calling thread; false where it may not go there, and then it stays where it is.
-pub(super) fn bind(cpus: &[usize]) -> bool {
-    // SAFETY: the set is plain bits, which zeroes make empty; the calls change it, and the calling thread's affinity.
-    unsafe {
-        let mut set: libc::cpu_set_t = zeroed();
-        for &cpu in cpus.iter().filter(|&&cpu| cpu < libc::CPU_SETSIZE as usize) {
-            libc::CPU_SET(cpu, &mut set);
-        }
-        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set) == 0
-    }
 }

@@ -5,6 +5,9 @@
 //! do with cells, records and pools is looked at byte by byte: bounds, alignment, what was never written, races. There is no barrier that
 //! is sent to others (everybody fences himself), no memory of other processes, and no sleep on descriptors.
 
+mod futex;
+
+pub(crate) use futex::{futex_wait, futex_wake};
 use std::cell::{Cell, UnsafeCell};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,7 +15,7 @@ use std::io::{Error, Result};
 use std::os::fd::BorrowedFd;
 use std::os::unix::fs::FileExt;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -107,30 +110,6 @@ impl Mapping {
     }
 
     pub(crate) fn prefer_node(&self, _node: u32) {}
-}
-
-/// Sleeps while `word` is `value`, at most `limit`, for wakers that name a bit of `bits`; may return early.
-pub(crate) fn futex_wait(word: &AtomicU32, value: u32, bits: u32, limit: Duration) {
-    let mut end = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a place of ours for the answer.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut end) };
-    // Long sleeps are none of what is looked at here.
-    end.tv_sec += limit.as_secs().min(1 << 10) as libc::time_t + 1;
-    let (call, nowhere) = (libc::FUTEX_WAIT_BITSET, std::ptr::null::<u32>());
-    // SAFETY: the word is a valid, aligned u32 for the whole call; the time outlives it.
-    unsafe {
-        libc::syscall(libc::SYS_futex, word.as_ptr(), call, value, &raw const end, nowhere, bits);
-    }
-}
-
-/// Wakes everybody who sleeps on `word` for one of `bits`.
-pub(crate) fn futex_wake(word: &AtomicU32, bits: u32) {
-    let nothing = std::ptr::null::<u32>();
-    // SAFETY: the word is a valid, aligned u32; this form uses neither of the pointers.
-    unsafe {
-        let call = libc::FUTEX_WAKE_BITSET;
-        libc::syscall(libc::SYS_futex, word.as_ptr(), call, i32::MAX, nothing, nothing, bits)
-    };
 }
 
 pub(crate) fn poll(_descriptors: &[BorrowedFd<'_>], _limit: Duration) -> u64 {

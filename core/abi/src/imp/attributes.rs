@@ -3,6 +3,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use weft::attributes::{Attribute, Cache, Callbacks, Holder};
 use weft_types::{Error, ErrorClass, Handle, Result as Outcome, abi};
@@ -204,6 +205,7 @@ fn delete(holder: Holder, object: Handle, key: c_int) -> Result<(), Raised> {
 
 /// The integers behind the predefined attributes: programs get pointers to them (section 9.1.2).
 static PREDEFINED: [AtomicI32; 7] = [const { AtomicI32::new(0) }; 7];
+static PREDEFINED_CHANGES: Mutex<()> = Mutex::new(());
 
 /// The address of a predefined attribute's value; `None` when it is not set on this communicator.
 fn predefined(comm: Handle, key: c_int) -> Outcome<Option<usize>> {
@@ -229,9 +231,13 @@ fn predefined(comm: Handle, key: c_int) -> Outcome<Option<usize>> {
     Ok(value.map(|value| {
         let place = &PREDEFINED[(key - abi::MPI_TAG_UB) as usize];
         // Other threads of the program may be reading it, and not as an atomic: a value that is there is not written again, and
-        // who finds it (Acquire) comes after the write.
-        let _ = place
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |there| (there != value).then_some(value));
+        // who finds it (Acquire) comes after the write. The lock is for those who both find another one.
+        if place.load(Ordering::Acquire) != value {
+            let _one = PREDEFINED_CHANGES.lock().unwrap_or_else(PoisonError::into_inner);
+            if place.load(Ordering::Relaxed) != value {
+                place.store(value, Ordering::Release);
+            }
+        }
         place.as_ptr().expose_provenance()
     }))
 }

@@ -9,6 +9,7 @@
 //!
 //! - **flat**: every writer writes its piece, every reader reads all. One round a piece. A reduction reads what two members
 //!   wrote and writes its result in one pass, so two members move no byte more than in any other way, and wait once.
+//! - **by reading** (long blocking calls, where that is found to be faster): nothing but words goes through the cells, see [`long`].
 //! - **two phases** (reductions of longer vectors among more than two): everybody writes what others combine of its piece; each
 //!   member combines its part of all and writes that; each reads the parts. Two rounds a piece, and no element is combined
 //!   twice. The second round of a piece comes after the first one of the next, so that nobody only waits.
@@ -17,8 +18,12 @@
 //! Every element is combined at one place or by the same loops in the same order everywhere, so the results of all
 //! members are the same bit for bit, signs and payloads of not-a-numbers included.
 
+mod contest;
+mod long;
 mod script;
 
+pub use contest::{Contest, is_contested};
+pub use long::{BlockingRun, Desk};
 use script::{Own, Phase};
 pub use script::{Room, Script, is_one_round, is_sooner_by_messages};
 
@@ -168,6 +173,24 @@ pub trait Slots {
     fn wake(&self, of: u64);
 }
 
+/// Cells of members that may read one another's memory.
+pub trait Readers: Slots {
+    /// Whether members share cores. The same at all members.
+    fn is_crowded(&self) -> bool;
+    /// What the members have found out about their ways.
+    fn contest(&mut self) -> &mut Contest;
+    /// What is kept from one long call to the next.
+    fn desk(&mut self) -> &mut Desk;
+    /// Whether this member can read the memory of all others.
+    fn can_read(&self) -> bool;
+    /// Where others can read these bytes, which do not change before all have told one another that they may.
+    fn expose(&mut self, bytes: &[u8]) -> u64;
+    /// Copies from an address in the memory of another member; whether that went well.
+    fn copy_from(&self, member: u32, address: u64, into: &mut [u8]) -> bool;
+    /// Nanoseconds since some moment.
+    fn now(&self) -> u64;
+}
+
 /// Payloads that are there.
 pub trait Payloads {
     /// That of a member in a round.
@@ -190,6 +213,16 @@ pub trait Operands {
     /// `into = left op right`. Neither operand lies in `into`: who contributes in place wrote its contribution into a payload,
     /// and that is the operand.
     fn combine_two(&mut self, left: Term<'_>, right: Term<'_>, into: Target<'_>);
+}
+
+/// Arguments that lie in memory which others can read.
+pub trait Readable: Operands {
+    /// The address of `len` bytes of what this member contributes, where they lie without gaps.
+    fn given_at(&self, at: u64, len: usize) -> Option<u64>;
+    /// The same of the result.
+    fn result_at(&self, at: u64, len: usize) -> Option<u64>;
+    /// Lends `len` bytes of the result to `read`, and says what it says; false where they do not lie without gaps.
+    fn receive(&mut self, at: u64, len: usize, read: impl FnOnce(&mut [u8]) -> bool) -> bool;
 }
 
 /// An operand of a reduction.
@@ -229,6 +262,8 @@ pub enum Outcome {
     Blocked,
     /// This member called another operation, or one of other size or root.
     Strayed(u32),
+    /// The memory of that member, which could be read, cannot be read any more.
+    Unread(u32),
 }
 
 /// A call under way.

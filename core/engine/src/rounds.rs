@@ -1,11 +1,15 @@
 //! Collectives of a communicator whose members are all on this node, by flags and payloads in shared memory: binds the pure
 //! scripts of `weft_coll::rounds` to the cells of `weft_shm::rounds` and to the program's memory.
 
+mod blocking;
+
+pub use blocking::BlockingRoundsCall;
+
 use crate::engine::{Engine, State};
 use crate::schedule::Arguments;
 use weft_coll::Group;
 use weft_coll::rounds::{
-    Operands, Outcome, Payload, Payloads, Room, Run, Script, Shape, Slots, Target, Term,
+    Contest, Desk, Operands, Outcome, Payload, Payloads, Room, Run, Script, Shape, Slots, Target, Term,
 };
 use weft_datatype::{Kernel, Memory, RecvBuf, SendBuf};
 use weft_shm::rounds::{CELLS, IN_CELL, MOST_MEMBERS, MOST_WITH_CORES, Sort, Way, wanted_slot_bytes};
@@ -13,7 +17,13 @@ use weft_types::{Error, ErrorClass, PeerId, Result};
 
 /// The cells of a communicator, as this process sees them.
 #[derive(Debug)]
-pub struct Rounds(weft_shm::Rounds);
+pub struct Rounds {
+    cells: weft_shm::Rounds,
+    /// The members, where this process can read their memory.
+    readers: Option<weft_shm::Readers>,
+    contest: Contest,
+    desk: Desk,
+}
 
 impl Engine {
     /// Whether a communicator of so many members, all of this node, can work by rounds.
@@ -76,7 +86,9 @@ impl Engine {
         let Some(shm) = self.fabric.shm_mut() else { return Err(no_block(block)) };
         let bytes = weft_shm::Rounds::cells_bytes(peers.len() as u32);
         let block = shm.pool()?.block(block, bytes).ok_or_else(|| no_block(block))?;
-        Ok(Rounds(shm.join_rounds(block, me, peers.iter().copied())?))
+        let readers = shm.readers(me, peers.iter().copied());
+        let cells = shm.join_rounds(block, me, peers.iter().copied())?;
+        Ok(Rounds { cells, readers, contest: Contest::default(), desk: Desk::default() })
     }
 
     /// Adds the memory for long payloads that one member took.
@@ -84,7 +96,7 @@ impl Engine {
     /// # Errors
     /// As [`Engine::join_rounds`].
     pub fn add_slots(&mut self, block: u64, rounds: &mut Rounds) -> Result<()> {
-        rounds.0.add_slots(self.slots(block, rounds.0.members())?);
+        rounds.cells.add_slots(self.slots(block, rounds.cells.members())?);
         Ok(())
     }
 
@@ -106,6 +118,8 @@ mod cause {
     pub(super) const NO_MEMORY: u64 = 1 << 60;
     /// A process that is waited for has ended MPI, as after a loss.
     pub(super) const LEFT: u64 = 1 << 59;
+    /// The memory of a member cannot be read any more.
+    pub(super) const UNREAD: u64 = 1 << 58;
 }
 
 #[cold]
@@ -117,7 +131,7 @@ impl Rounds {
     /// The cells themselves, for short ways.
     #[inline(always)]
     pub fn cells(&mut self) -> &mut weft_shm::Rounds {
-        &mut self.0
+        &mut self.cells
     }
 
     /// Begins the call of that number of the communicator in the cells. Once for a call; nothing may be done for it there before.
@@ -126,12 +140,12 @@ impl Rounds {
     /// Why the call fails: this member has left, and the others have not all.
     #[inline]
     pub fn begin(&mut self, number: u32) -> Result<Begin> {
-        if self.0.begin(number) { Ok(Begin::Cells) } else { self.begin_late(number) }
+        if self.cells.begin(number) { Ok(Begin::Cells) } else { self.begin_late(number) }
     }
 
     #[cold]
     fn begin_late(&mut self, number: u32) -> Result<Begin> {
-        match self.0.way_of(number) {
+        match self.cells.way_of(number) {
             Way::Cells => Ok(Begin::Cells),
             Way::Over => Ok(Begin::Over),
             Way::Left => Err(self.cause().expect("who has left had a cause")),
@@ -140,16 +154,17 @@ impl Rounds {
 
     /// Whether the members have left the cells, or are about to.
     pub fn has_cause(&self) -> bool {
-        self.0.cause() != 0
+        self.cells.cause() != 0
     }
 
     /// The error of calls that fail because members have left.
     fn cause(&self) -> Option<Error> {
-        let cause = self.0.cause();
+        let cause = self.cells.cause();
         match cause {
             0 => None,
             _ if cause & cause::LOST != 0 => Some(State::gone(PeerId(cause as u32))),
             _ if cause & cause::LEFT != 0 => Some(State::parted(PeerId(cause as u32))),
+            _ if cause & cause::UNREAD != 0 => Some(unread(cause as u32 >> 8, cause as u32 & 0xff)),
             _ if cause & cause::MISMATCH != 0 => Some(mismatch(cause as u32 >> 8, cause as u32 & 0xff)),
             _ => Some(Error::new(
                 ErrorClass::NO_MEM,
@@ -161,7 +176,13 @@ impl Rounds {
     /// Leaves because the call of `other` does not match; the error of this one.
     #[cold]
     pub fn leave_for_mismatch(&mut self, other: u32) -> Error {
-        self.leave(cause::MISMATCH | u64::from(self.0.me()) << 8 | u64::from(other))
+        self.leave(cause::MISMATCH | u64::from(self.cells.me()) << 8 | u64::from(other))
+    }
+
+    /// Leaves because the memory of `other` cannot be read any more; the error of the call.
+    #[cold]
+    pub fn leave_unread(&mut self, other: u32) -> Error {
+        self.leave(cause::UNREAD | u64::from(self.cells.me()) << 8 | u64::from(other))
     }
 
     /// Leaves because a process is gone; the error of the call.
@@ -183,33 +204,33 @@ impl Rounds {
     }
 
     fn leave(&mut self, cause: u64) -> Error {
-        self.0.leave(cause);
+        self.cells.leave(cause);
         self.cause().expect("just set")
     }
 
     /// Leaves because others did; the error of the call.
     #[cold]
     pub fn leave_too(&mut self) -> Error {
-        self.leave(self.0.cause())
+        self.leave(self.cells.cause())
     }
 
     /// The room of attended calls.
     #[inline]
     pub fn room(&self) -> Room {
-        let (slot, crowded) = (self.0.attended_slot_bytes(), self.0.is_crowded());
-        Room { slot, in_two_phases: self.0.slot_bytes_in_two_phases(), crowded }
+        let (slot, crowded) = (self.cells.attended_slot_bytes(), self.cells.is_crowded());
+        Room { slot, in_two_phases: self.cells.slot_bytes_in_two_phases(), crowded }
     }
 
     /// The room of calls that nobody may attend to.
     pub fn unattended_room(&self) -> Room {
-        Room::alike(self.0.slot_bytes(), self.0.is_crowded())
+        Room::alike(self.cells.slot_bytes(), self.cells.is_crowded())
     }
 
     /// The room by which it is judged whether a nonblocking call is too long for these cells: that of the slots; without slots
     /// that of wanted ones. `others_have`: of those that the other members may have, as well as it is known here.
     pub fn room_later(&self, others_have: bool) -> Room {
-        let (size, crowded) = (self.0.members(), self.0.is_crowded());
-        match self.0.has_slots() {
+        let (size, crowded) = (self.cells.members(), self.cells.is_crowded());
+        match self.cells.has_slots() {
             true => self.unattended_room(),
             false if others_have => Room::alike(wanted_slot_bytes(size, crowded), crowded),
             false => wanted_room(size),
@@ -219,7 +240,7 @@ impl Rounds {
     /// As [`Rounds::cells`], to look.
     #[inline(always)]
     pub fn cells_here(&self) -> &weft_shm::Rounds {
-        &self.0
+        &self.cells
     }
 }
 
@@ -230,6 +251,17 @@ fn mismatch(one: u32, other: u32) -> Error {
         format!(
             "ranks {one} and {other} are in different collective operations, or in ones of different size or root: the ranks \
              disagree about operation, count, datatype or root (section 6.1)"
+        ),
+    )
+}
+
+/// The error of a call in which a member could read the contribution of another, and then not the result made of it.
+fn unread(one: u32, other: u32) -> Error {
+    Error::new(
+        ErrorClass::ACCESS,
+        format!(
+            "rank {one} cannot read the memory of rank {other} any more, in the middle of a collective operation: its process is gone, or a \
+             thread of it unmapped or protected a buffer in use (section 6.1); WEFT_SINGLE_COPY=off does without such reading"
         ),
     )
 }
@@ -265,65 +297,65 @@ impl Slots for Rounds {
     const SHORT: usize = IN_CELL;
 
     fn next(&self) -> u64 {
-        self.0.next()
+        self.cells.next()
     }
 
     fn has_room(&mut self, payload: Payload) -> bool {
-        self.0.has_room(payload.round, payload.long_bytes(), sort(&payload))
+        self.cells.has_room(payload.round, payload.long_bytes(), sort(&payload))
     }
 
     fn behind(&self, payload: Payload) -> u64 {
-        self.0.behind(payload.round, payload.long_bytes(), sort(&payload))
+        self.cells.behind(payload.round, payload.long_bytes(), sort(&payload))
     }
 
     fn fill(&mut self, payload: Payload, work: impl FnOnce(&mut [u8], &dyn Payloads, u64)) {
         let (Payload { round, bytes, long, is_copied, .. }, sort) = (payload, sort(&payload));
         let writing = match is_copied {
-            true => self.0.begin_writing(bytes, sort),
-            false => self.0.begin_combining(bytes),
+            true => self.cells.begin_writing(bytes, sort),
+            false => self.cells.begin_combining(bytes),
         };
-        let past = self.0.past(writing);
-        let (room, payloads) = self.0.room(round, long, bytes, sort);
+        let past = self.cells.past(writing);
+        let (room, payloads) = self.cells.room(round, long, bytes, sort);
         work(room, &View(payloads), past);
-        self.0.has_written(writing);
+        self.cells.has_written(writing);
     }
 
     fn publish(&mut self, round: u64, signature: u16) {
-        self.0.publish(round, signature);
+        self.cells.publish(round, signature);
     }
 
     fn missing(&self, round: u64, signature: u16, of: u64) -> u64 {
-        self.0.missing(round, signature, of)
+        self.cells.missing(round, signature, of)
     }
 
     fn strayed(&self, round: u64, signature: u16, of: u64) -> Option<u32> {
-        self.0.strayed(round, signature, of)
+        self.cells.strayed(round, signature, of)
     }
 
     fn read(&self, work: impl FnOnce(&dyn Payloads)) {
-        work(&View(self.0.payloads()));
+        work(&View(self.cells.payloads()));
     }
 
     fn heard_of_all(&mut self, first: u64) {
-        self.0.heard_of_all(first);
+        self.cells.heard_of_all(first);
     }
 
     fn finish(&mut self, rounds: u64) {
-        self.0.finish(rounds);
+        self.cells.finish(rounds);
     }
 
     fn end(&mut self, rounds: u64) {
-        self.0.end(rounds);
+        self.cells.end(rounds);
     }
 
     fn wake(&self, of: u64) {
-        self.0.wake(of);
+        self.cells.wake(of);
     }
 }
 
 const _: () = assert!(CELLS >= 8);
 
-/// One collective call of this process, under way by rounds.
+/// One nonblocking or persistent collective call of this process, under way by rounds.
 #[derive(Debug)]
 pub struct RoundsCall {
     run: Run,
@@ -342,18 +374,8 @@ struct Bound {
 }
 
 impl RoundsCall {
-    /// Cuts a call for these cells; `None` when an element does not fit a slot. `element`: bytes that stay together.
-    pub fn new(
-        rounds: &Rounds,
-        what: (Shape, u64, u64),
-        arguments: Arguments,
-        kernel: Option<Kernel>,
-        in_place: bool,
-    ) -> Option<RoundsCall> {
-        RoundsCall::cut(rounds, rounds.room(), what, arguments, kernel, in_place)
-    }
-
-    /// The same for a nonblocking call: see [`Run::unattended`].
+    /// Cuts a nonblocking call for these cells (see [`Run::unattended`]); `None` when an element does not fit a slot. `element`: bytes
+    /// that stay together.
     pub fn unattended(
         rounds: &Rounds,
         what: (Shape, u64, u64),
@@ -361,26 +383,24 @@ impl RoundsCall {
         kernel: Option<Kernel>,
         in_place: bool,
     ) -> Option<RoundsCall> {
-        let call = RoundsCall::cut(rounds, rounds.unattended_room(), what, arguments, kernel, in_place)?;
-        Some(RoundsCall { run: call.run.unattended(), ..call })
+        let room = rounds.unattended_room();
+        let (script, bound) = RoundsCall::bind(rounds, room, what, arguments, kernel, in_place)?;
+        Some(RoundsCall { run: Run::begin(script, rounds).unattended(), bound })
     }
 
-    fn cut(
+    fn bind(
         rounds: &Rounds,
         room: Room,
         (shape, bytes, element): (Shape, u64, u64),
         arguments: Arguments,
         kernel: Option<Kernel>,
         in_place: bool,
-    ) -> Option<RoundsCall> {
-        let group = Group { rank: rounds.0.me(), size: rounds.0.members() };
+    ) -> Option<(Script, Bound)> {
+        let group = Group { rank: rounds.cells.me(), size: rounds.cells.members() };
         let script = script((shape, bytes, element), group, in_place, room)?;
         let of_root = matches!(shape, Shape::Scatter { .. });
         let from_recv = matches!(shape, Shape::Bcast { .. }) || in_place && !of_root;
-        Some(RoundsCall {
-            run: Run::begin(script, rounds),
-            bound: Bound { arguments, kernel, from_recv, keeps: in_place },
-        })
+        Some((script, Bound { arguments, kernel, from_recv, keeps: in_place }))
     }
 
     /// Begins at the cells' next round: the calls before this one are over.

@@ -151,6 +151,7 @@ fn step(
             }
         }
         Outcome::Strayed(other) => Stepped::Failed(rounds.leave_for_mismatch(other)),
+        Outcome::Unread(other) => Stepped::Failed(rounds.leave_unread(other)),
     }
 }
 

@@ -6,7 +6,7 @@ mod node;
 use std::sync::mpsc;
 use weft_coll::rounds::{Outcome, Shape};
 use weft_datatype::{Datatype, Kernel, Memory, PredefinedOp};
-use weft_engine::{Arguments, Engine, Rounds, RoundsCall, Waiter, needs_slots};
+use weft_engine::{Arguments, BlockingRoundsCall, Engine, Rounds, Waiter, needs_slots};
 use weft_sim::Random;
 use weft_types::{PeerId, abi};
 
@@ -24,7 +24,7 @@ fn agree(engine: &mut Engine, me: u32, ranks: u32, slots: bool, post: &Post) -> 
 /// To the others at member 0, from there at the others.
 type Post = (Vec<mpsc::Sender<u64>>, mpsc::Receiver<u64>);
 
-fn finish(engine: &mut Engine, rounds: &mut Rounds, call: &mut RoundsCall, oversubscribed: bool) {
+fn finish(engine: &mut Engine, rounds: &mut Rounds, call: &mut BlockingRoundsCall, oversubscribed: bool) {
     let bell = engine.bell();
     let mut waiter = Waiter::new(oversubscribed);
     loop {
@@ -33,6 +33,7 @@ fn finish(engine: &mut Engine, rounds: &mut Rounds, call: &mut RoundsCall, overs
             // Nobody, when they came after the step.
             Outcome::Blocked => assert_eq!(call.missing(rounds) & !rounds.cells_here().others(), 0),
             Outcome::Strayed(other) => panic!("{other} strayed"),
+            Outcome::Unread(other) => panic!("{other} cannot be read any more"),
         }
         waiter.pause(&bell);
     }
@@ -109,7 +110,7 @@ fn member(me: u32, ranks: u32, oversubscribed: bool, seed: u64, mut engine: Engi
             };
             let result = arguments.recv.clone();
             let mut call =
-                RoundsCall::new(&rounds, (shape, bytes, 8), arguments, Some(sum), false).expect("fits");
+                BlockingRoundsCall::new(&mut rounds, (shape, bytes, 8), arguments, Some(sum), false).expect("fits");
             finish(&mut engine, &mut rounds, &mut call, oversubscribed);
             let summed = || {
                 (0..given)

@@ -34,7 +34,7 @@ use weft_coll::Call;
 use weft_coll::rounds::{Outcome, Shape, is_sooner_by_messages};
 use weft_datatype::{Kernel, Memory};
 use weft_engine::{
-    Arguments, Begin, Cells, Operation, Reduction, RequestId, Rounds, RoundsCall, Stream, needs_slots,
+    Arguments, Begin, BlockingRoundsCall, Cells, Operation, Reduction, RequestId, Rounds, RoundsCall, Stream, needs_slots,
     needs_slots_later,
 };
 use weft_types::params::Choice;
@@ -137,7 +137,7 @@ pub struct UnderWay {
     /// The communicator.
     pub comm: Handle,
     rounds: Box<Rounds>,
-    call: RoundsCall,
+    call: BlockingRoundsCall,
 }
 
 /// What a blocking call tells [`Process::start_collective`] and hears from it.
@@ -230,7 +230,7 @@ impl Process {
             return Err(error);
         }
         of.collectives.advance();
-        let call = RoundsCall::new(&rounds, (shape, bytes, element), arguments.clone(), kernel, in_place)
+        let call = BlockingRoundsCall::new(&mut rounds, (shape, bytes, element), arguments.clone(), kernel, in_place)
             .expect("what fits was asked before");
         self.asked = Asked::Answered(Begun::Rounds(UnderWay { comm, rounds, call }));
         Ok(true)

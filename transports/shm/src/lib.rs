@@ -48,6 +48,7 @@ pub use near::Near;
 pub use past::copy_past_caches;
 pub use rounds::Rounds;
 pub use segment::{PeerState, Waking, create, mark_dead, mark_far_dead, tell};
+pub use single_copy::Readers;
 pub use sleeping::{LonelyBell, ShmBell};
 pub use transport::{Config, Inquiry, Shm};
 pub use words::Word;

@@ -26,6 +26,27 @@ pub(crate) struct SingleCopy {
     nonce: Box<AtomicU64>,
 }
 
+/// Processes that can be read, by their place in a list.
+#[derive(Debug)]
+pub struct Readers {
+    pids: Box<[u32]>,
+}
+
+impl Readers {
+    /// Fills `into` from `address` in the memory of one of them; whether all came.
+    pub fn read(&self, member: u32, address: u64, into: &mut [u8]) -> bool {
+        let (pid, mut done) = (self.pids[member as usize], 0);
+        while done < into.len() {
+            match sys::read_process(pid, address + done as u64, &mut into[done..]) {
+                Ok(more) if more > 0 => done += more,
+                // Nothing is mapped there, or the process is gone.
+                _ => return false,
+            }
+        }
+        true
+    }
+}
+
 impl SingleCopy {
     /// For `ranks` local ranks. `enabled`: also lets the others read us where Yama asks for consent.
     pub(crate) fn new(enabled: bool, ranks: u32) -> SingleCopy {
@@ -58,6 +79,19 @@ impl SingleCopy {
             access.set(if probe(slot) { Access::Granted } else { Access::Denied });
         }
         access.get() == Access::Granted
+    }
+
+    /// The processes of those local indices, to read them at any time; `None` when one of them cannot be read. The one at `me` is this
+    /// process, which needs no reading.
+    pub(crate) fn readers<'a>(
+        &self,
+        me: u32,
+        peers: impl IntoIterator<Item = (u32, &'a Slot)>,
+    ) -> Option<Readers> {
+        let pid = |(member, (local, slot)): (u32, (u32, &Slot))| {
+            (member == me || self.possible(local, slot)).then(|| slot.pid.load(Ordering::Relaxed))
+        };
+        Some(Readers { pids: (0..).zip(peers).map(pid).collect::<Option<_>>()? })
     }
 
     /// Fills `into` from `address` in the memory of `peer`.

@@ -9,7 +9,7 @@ use crate::raw::{Grow, RawRing};
 use crate::ring::{Front, Producer};
 use crate::rounds::{Members, Rounds, Wakes};
 use crate::segment::{Inbound as Arrived, PeerState, Segment, Slot, Waking, no_room};
-use crate::single_copy::SingleCopy;
+use crate::single_copy::{Readers, SingleCopy};
 use crate::sleeping::ShmBell;
 use crate::slots::Fresh;
 use crate::sys::{self, Mapping};
@@ -189,6 +189,13 @@ impl Shm {
         let pool = Arc::clone(self.pool()?);
         let wakes = Wakes { fenced: self.fenced, crowded: self.is_crowded() };
         Ok(Rounds::join(&self.segment, &pool, block, &Members { me, locals }, wakes))
+    }
+
+    /// Those processes, of which the one at `me` is this one, for it to read their memory at any time; `None` when the kernel does not
+    /// let it read one of them, or single copy is switched off.
+    pub fn readers(&self, me: u32, peers: impl IntoIterator<Item = PeerId>) -> Option<Readers> {
+        let locals = peers.into_iter().map(|peer| self.map.local(peer));
+        self.single_copy.readers(me, locals.map(|local| (local, self.segment.slot(local))))
     }
 
     /// The figures of the segment.

@@ -58,6 +58,7 @@ pub(super) fn drive(call: &'static str, comm: Handle, steps: &mut impl Steps) ->
     match go_on(steps) {
         Outcome::Done => return Ok(()),
         Outcome::Strayed(other) => return Err(steps.rounds().leave_for_mismatch(other).into()),
+        Outcome::Unread(other) => return Err(steps.rounds().leave_unread(other).into()),
         Outcome::Blocked => {}
     }
     let missing = Cell::new(0);
@@ -74,6 +75,7 @@ fn look(
     match steps.step() {
         Outcome::Done => Some(Ok(())),
         Outcome::Strayed(other) => Some(Err(steps.rounds().leave_for_mismatch(other))),
+        Outcome::Unread(other) => Some(Err(steps.rounds().leave_unread(other))),
         Outcome::Blocked => {
             missing.set(steps.missing());
             process.hopeless_in_rounds(comm, steps).map(Err)

@@ -183,6 +183,26 @@ impl Script {
         self.shape.signature(self.bytes)
     }
 
+    /// What is done.
+    pub(super) fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// Bytes of a block, or of the vector.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Bytes that stay together.
+    pub(super) fn element(&self) -> u64 {
+        self.element
+    }
+
+    /// Whether what this member contributes lies where its result will.
+    pub(super) fn is_in_place(&self) -> bool {
+        self.in_place
+    }
+
     /// Who calls.
     pub(super) fn group(&self) -> Group {
         self.group

@@ -73,7 +73,7 @@ fn allreduce(process: &mut Process, elements: u64, hears: &mut dyn FnMut(Needed)
             Ok(Begun::Rounds(mut under_way)) => {
                 let well = wait(process, |process| match under_way.step() {
                     Outcome::Done => Some(true),
-                    Outcome::Strayed(_) => unreachable!("all call the same"),
+                    Outcome::Strayed(_) | Outcome::Unread(_) => unreachable!("all call the same"),
                     Outcome::Blocked => process.hopeless_in_rounds(COMM, &mut under_way).map(|_| false),
                 });
                 process.end_rounds(under_way);

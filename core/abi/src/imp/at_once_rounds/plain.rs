@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 
 use weft::rounds::Steps;
 use weft_coll::Group;
-use weft_coll::rounds::{Operands, Outcome, Run, Script, Shape, Target, Term};
+use weft_coll::rounds::{BlockingRun, Operands, Outcome, Readable, Script, Shape, Target, Term};
 use weft_datatype::Kernel;
 use weft_engine::{IN_CELL, Rounds, copy_past_caches, script};
 
@@ -48,7 +48,7 @@ impl Plain {
 /// A plain call under way.
 struct PlainCall {
     rounds: Box<Rounds>,
-    run: Run,
+    run: BlockingRun,
     memory: Plain,
 }
 
@@ -74,8 +74,8 @@ pub(super) unsafe fn at_any_length(comm: MPI_Comm, call: Call) -> Option<c_int> 
         if script.payload() > IN_CELL as u64 && !cells.has_slots() {
             return None;
         }
-        let rounds = process.comms.lend_rounds(comm.raw())?;
-        let run = Run::begin(script, &*rounds);
+        let mut rounds = process.comms.lend_rounds(comm.raw())?;
+        let run = BlockingRun::begin(script, &mut *rounds);
         Some((rounds, run))
     })?;
     let mut under_way = PlainCall { rounds, run, memory: call.memory };
@@ -135,6 +135,23 @@ impl Plain {
     fn part(&mut self, at: u64, len: usize) -> &mut [u8] {
         // SAFETY: scripts write inside the result, which `at_any_length` was promised; no other reference to it lives.
         unsafe { std::slice::from_raw_parts_mut(self.into.add(at as usize), len) }
+    }
+}
+
+impl Readable for Plain {
+    #[inline]
+    fn given_at(&self, at: u64, _: usize) -> Option<u64> {
+        Some(self.from.expose_provenance() as u64 + at)
+    }
+
+    #[inline]
+    fn result_at(&self, at: u64, _: usize) -> Option<u64> {
+        Some(self.into.expose_provenance() as u64 + at)
+    }
+
+    #[inline]
+    fn receive(&mut self, at: u64, len: usize, read: impl FnOnce(&mut [u8]) -> bool) -> bool {
+        read(self.part(at, len))
     }
 }
 

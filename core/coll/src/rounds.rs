@@ -22,7 +22,7 @@ mod contest;
 mod long;
 mod script;
 
-pub use contest::{Contest, is_contested};
+pub use contest::{Contest, Course, Plan, is_contested};
 pub use long::{BlockingRun, Desk};
 use script::{Own, Phase};
 pub use script::{Room, Script, is_one_round, is_sooner_by_messages};
@@ -186,7 +186,7 @@ pub trait Readers: Slots {
     /// Where others can read these bytes, which do not change before all have told one another that they may.
     fn expose(&mut self, bytes: &[u8]) -> u64;
     /// Copies from an address in the memory of another member; whether that went well.
-    fn copy_from(&self, member: u32, address: u64, into: &mut [u8]) -> bool;
+    fn copy_from(&mut self, member: u32, address: u64, into: &mut [u8]) -> bool;
     /// Nanoseconds since some moment.
     fn now(&self) -> u64;
 }

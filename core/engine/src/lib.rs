@@ -50,7 +50,9 @@ pub use landings::{LandingId, Next, PartsOf};
 pub use levels::Levels;
 pub use outlook::{Outlook, Running, Stray};
 pub use paces::Clock;
-pub use rounds::{Begin, BlockingRoundsCall, Rounds, RoundsCall, needs_slots, needs_slots_later, script, wanted_room};
+pub use rounds::{
+    Begin, BlockingRoundsCall, Rounds, RoundsCall, needs_slots, needs_slots_later, script, wanted_room,
+};
 pub use schedule::{
     Arguments, Callback, Channel, Failure, KeptRun, Operation, PeerMap, Reduction, ScheduleRun, Then,
     UserOperation,

@@ -110,7 +110,8 @@ fn member(me: u32, ranks: u32, oversubscribed: bool, seed: u64, mut engine: Engi
             };
             let result = arguments.recv.clone();
             let mut call =
-                BlockingRoundsCall::new(&mut rounds, (shape, bytes, 8), arguments, Some(sum), false).expect("fits");
+                BlockingRoundsCall::new(&mut rounds, (shape, bytes, 8), arguments, Some(sum), false)
+                    .expect("fits");
             finish(&mut engine, &mut rounds, &mut call, oversubscribed);
             let summed = || {
                 (0..given)
@@ -145,19 +146,66 @@ fn member(me: u32, ranks: u32, oversubscribed: bool, seed: u64, mut engine: Engi
     }
 }
 
+/// As many of the same long call as it takes to try both ways and to take one of them, with contributions that change.
+fn long_calls(me: u32, ranks: u32, mut engine: Engine, post: Post) {
+    let peers: Vec<PeerId> = (0..ranks).map(PeerId).collect();
+    let block = agree(&mut engine, me, ranks, false, &post);
+    let mut rounds = engine.join_rounds(block, me, &peers).expect("joined");
+    let block = agree(&mut engine, me, ranks, true, &post);
+    engine.add_slots(block, &mut rounds).expect("added");
+    let (size, count) = (ranks as usize, 10_000);
+    for call in 0..60_u64 {
+        let given = |member: u32| (0..count * size).map(|at| value(call, member, at)).collect::<Vec<u64>>();
+        let in_place = call % 8 >= 4;
+        let (mine, room) = (memory(&given(me)), memory(&vec![0; count * size]));
+        let shape =
+            [Shape::Alltoall, Shape::Allreduce, Shape::ReduceScatter, Shape::Allgather][call as usize % 4];
+        let in_place = in_place && matches!(shape, Shape::Allreduce | Shape::ReduceScatter);
+        let arguments = Arguments::new(mine.clone(), if in_place { mine } else { room });
+        let result = arguments.recv.clone();
+        let what = (shape, count as u64 * 8, 8);
+        let mut under_way =
+            BlockingRoundsCall::new(&mut rounds, what, arguments, Some(kernel()), in_place).expect("fits");
+        finish(&mut engine, &mut rounds, &mut under_way, false);
+        let all: Vec<Vec<u64>> = (0..ranks).map(given).collect();
+        let summed: Vec<u64> =
+            (0..count * size).map(|at| all.iter().map(|of| of[at]).fold(0, u64::wrapping_add)).collect();
+        let begin = me as usize * count;
+        let expected: Vec<u64> = match shape {
+            Shape::Alltoall => all.iter().flat_map(|of| of[begin..begin + count].to_vec()).collect(),
+            Shape::Allgather => all.iter().flat_map(|of| of[..count].to_vec()).collect(),
+            Shape::Allreduce => summed[..count].to_vec(),
+            _ => summed[begin..begin + count].to_vec(),
+        };
+        assert!(values(&result, expected.len()) == expected, "{shape:?}, call {call}, in place: {in_place}");
+    }
+}
+
+#[test]
+fn long_calls_go_either_way_of_members_that_can_read_one_another_and_of_others() {
+    for (ranks, read) in [(2, true), (3, true), (4, true), (3, false)] {
+        on_threads(node::engines_that(read, ranks, false), |me, engine, post| {
+            long_calls(me, ranks, engine, post)
+        });
+    }
+}
+
 fn run(ranks: u32, oversubscribed: bool) {
     let seed = u64::from(ranks) * 77;
-    let mut post: Vec<Post> = Vec::new();
-    let mut to_others = Vec::new();
-    for _ in 0..ranks {
-        let (sender, receiver) = mpsc::channel();
-        to_others.push(sender);
-        post.push((Vec::new(), receiver));
-    }
-    post[0].0 = to_others.split_off(1);
+    on_threads(node::engines(ranks, oversubscribed), |me, engine, post| {
+        member(me, ranks, oversubscribed, seed, engine, post);
+    });
+}
+
+/// Runs a member on each engine, with the way to tell one another of memory.
+fn on_threads(engines: Vec<Engine>, member: impl Fn(u32, Engine, Post) + Sync) {
+    let (senders, receivers): (Vec<_>, Vec<_>) = engines.iter().map(|_| mpsc::channel()).unzip();
+    let mut posts: Vec<Post> = receivers.into_iter().map(|receiver| (Vec::new(), receiver)).collect();
+    posts[0].0 = senders[1..].to_vec();
     std::thread::scope(|scope| {
-        for ((me, engine), post) in (0..ranks).zip(node::engines(ranks, oversubscribed)).zip(post) {
-            scope.spawn(move || member(me, ranks, oversubscribed, seed, engine, post));
+        for ((me, engine), post) in (0..).zip(engines).zip(posts) {
+            let member = &member;
+            scope.spawn(move || member(me, engine, post));
         }
     });
 }

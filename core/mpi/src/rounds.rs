@@ -34,8 +34,8 @@ use weft_coll::Call;
 use weft_coll::rounds::{Outcome, Shape, is_sooner_by_messages};
 use weft_datatype::{Kernel, Memory};
 use weft_engine::{
-    Arguments, Begin, BlockingRoundsCall, Cells, Operation, Reduction, RequestId, Rounds, RoundsCall, Stream, needs_slots,
-    needs_slots_later,
+    Arguments, Begin, BlockingRoundsCall, Cells, Operation, Reduction, RequestId, Rounds, RoundsCall, Stream,
+    needs_slots, needs_slots_later,
 };
 use weft_types::params::Choice;
 use weft_types::{Error, Handle, PeerId, Rank, Result};
@@ -230,8 +230,14 @@ impl Process {
             return Err(error);
         }
         of.collectives.advance();
-        let call = BlockingRoundsCall::new(&mut rounds, (shape, bytes, element), arguments.clone(), kernel, in_place)
-            .expect("what fits was asked before");
+        let call = BlockingRoundsCall::new(
+            &mut rounds,
+            (shape, bytes, element),
+            arguments.clone(),
+            kernel,
+            in_place,
+        )
+        .expect("what fits was asked before");
         self.asked = Asked::Answered(Begun::Rounds(UnderWay { comm, rounds, call }));
         Ok(true)
     }

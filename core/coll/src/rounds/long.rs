@@ -17,9 +17,7 @@
 
 use super::contest::{Course, Plan};
 use super::script::Script;
-use super::{
-    Outcome, Payload, Payloads, Readable, Readers, Run, Shape, Slots, Target, Term, is_contested,
-};
+use super::{Outcome, Payload, Payloads, Readable, Readers, Run, Shape, Slots, Target, Term, is_contested};
 use crate::partition::Partition;
 
 /// Bytes of a contribution that are read and combined at a time.
@@ -31,7 +29,10 @@ const WORD_BYTES: usize = 24;
 
 /// A blocking call under way, whichever way it goes.
 #[derive(Debug)]
-#[allow(clippy::large_enum_variant, reason = "it lives on the stack of the call; a box would be memory taken by every call")]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "it lives on the stack of the call; a box would be memory taken by every call"
+)]
 pub enum BlockingRun {
     /// Through the payloads, and nothing is compared.
     Payloads(Run),
@@ -212,7 +213,7 @@ impl Long {
             if !slots.has_room(payload) {
                 return Outcome::Blocked;
             }
-            slots.fill(payload, |to, _, _| to.copy_from_slice(&word.bytes()));
+            slots.fill(payload, |to, _, _| to[..WORD_BYTES].copy_from_slice(&word.bytes()));
             slots.publish(self.first, signature);
             self.written = true;
         }
@@ -226,7 +227,8 @@ impl Long {
         let first = self.first;
         slots.read(|from: &dyn Payloads| {
             for (member, heard) in (0..).zip(words.iter_mut()) {
-                *heard = if member == me { word } else { Word::of(from.get(member, first, false, WORD_BYTES)) };
+                *heard =
+                    if member == me { word } else { Word::of(from.get(member, first, false, WORD_BYTES)) };
             }
         });
         slots.heard_of_all(first);
@@ -325,11 +327,7 @@ impl Long {
     }
 
     /// Reads what this member needs of the contributions; answers where its part of a result lies, `None` when it failed to.
-    fn read_contributions(
-        &mut self,
-        slots: &mut impl Readers,
-        operands: &mut impl Readable,
-    ) -> Option<u64> {
+    fn read_contributions(&mut self, slots: &mut impl Readers, operands: &mut impl Readable) -> Option<u64> {
         let (me, bytes) = (u64::from(self.script.group().rank), self.script.bytes());
         match self.script.shape() {
             Shape::Allgather | Shape::Alltoall => {
@@ -374,7 +372,8 @@ impl Long {
                 true => Target::Payload(&mut kept[at..at + count]),
                 false => Target::Result(into + at as u64, count),
             };
-            is_well &= self.fold_piece(from + at as u64, count, &mut pieces, target, slots, operands).is_some();
+            is_well &=
+                self.fold_piece(from + at as u64, count, &mut pieces, target, slots, operands).is_some();
             if !is_well {
                 break;
             }
@@ -394,7 +393,7 @@ impl Long {
         len: usize,
         pieces: &mut [u8],
         mut into: Target<'_>,
-        slots: &impl Readers,
+        slots: &mut impl Readers,
         operands: &mut impl Readable,
     ) -> Option<()> {
         let last = self.script.group().size - 1;
@@ -409,7 +408,13 @@ impl Long {
     }
 
     /// What a member contributes at that position.
-    fn term<'a>(&self, member: u32, at: u64, room: &'a mut [u8], slots: &impl Readers) -> Option<Term<'a>> {
+    fn term<'a>(
+        &self,
+        member: u32,
+        at: u64,
+        room: &'a mut [u8],
+        slots: &mut impl Readers,
+    ) -> Option<Term<'a>> {
         if member == self.script.group().rank {
             return Some(Term::Own(at));
         }
@@ -418,7 +423,7 @@ impl Long {
     }
 
     /// Reads the parts that the others have combined, where this member needs them; or says whose it could not.
-    fn read_shares(&self, slots: &impl Readers, operands: &mut impl Readable) -> Result<(), u32> {
+    fn read_shares(&self, slots: &mut impl Readers, operands: &mut impl Readable) -> Result<(), u32> {
         let me = self.script.group().rank;
         if matches!(self.script.shape(), Shape::Reduce { root } if root != me) {
             return Ok(());

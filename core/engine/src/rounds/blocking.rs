@@ -28,7 +28,7 @@ impl Readers for Rounds {
         bytes.as_ptr() as usize as u64
     }
 
-    fn copy_from(&self, member: u32, address: u64, into: &mut [u8]) -> bool {
+    fn copy_from(&mut self, member: u32, address: u64, into: &mut [u8]) -> bool {
         self.readers.as_ref().is_some_and(|readers| readers.read(member, address, into))
     }
 

@@ -8,7 +8,8 @@
  */
 #include "check.h"
 
-enum { COUNT = 20000, CALLS = 15 };
+enum { COUNTS = 2, CALLS = 15 };
+static int length;
 
 static int value(int call, int place, int rank)
 {
@@ -41,84 +42,94 @@ static int block(int call, int place, int rank)
     return value(call, base_ + place, rank);
 }
 
-static void fill(int call, int *to, int count, int stride, int rank)
+static void put_values(int call, int *to, int count, int stride, int rank)
 {
     int i;
     for (i = 0; i < count; i++) to[i * stride] = value(call, i, rank);
 }
 
-int main(int argc, char **argv)
+/* All calls of one length. */
+static void calls(int me, int size)
 {
-    int me, size, call, rank, *out, *in, total;
-    MPI_Datatype every_second;
-    check_start(&argc, &argv);
-    me = check_rank, size = size_ = check_size, total = COUNT * size;
-    out = malloc(2 * sizeof(int) * (size_t)total), in = malloc(2 * sizeof(int) * (size_t)total);
-    CHECK_OK(MPI_Type_vector(COUNT, 1, 2, MPI_INT, &every_second));
-    CHECK_OK(MPI_Type_create_resized(every_second, 0, 2 * COUNT * (MPI_Aint)sizeof(int), &every_second));
+    int call, rank, total = length * size;
+    int *out = malloc(2 * sizeof(int) * (size_t)total), *in = malloc(2 * sizeof(int) * (size_t)total);
+    MPI_Datatype with_gaps, every_second;
+    CHECK_OK(MPI_Type_vector(length, 1, 2, MPI_INT, &with_gaps));
+    CHECK_OK(MPI_Type_create_resized(with_gaps, 0, 2 * length * (MPI_Aint)sizeof(int), &every_second));
     CHECK_OK(MPI_Type_commit(&every_second));
     for (call = 0; call < CALLS; call++) {
         /* The last calls with gaps at one rank. */
-        int gaps = call > CALLS - 3 && me == 1, stride = gaps ? 2 : 1, count = gaps ? 1 : COUNT;
+        int gaps = call > CALLS - 3 && me == 1, stride = gaps ? 2 : 1, count = gaps ? 1 : length;
         MPI_Datatype type = gaps ? every_second : MPI_INT;
 
-        fill(call, out, total, stride, me);
+        put_values(call, out, total, stride, me);
         memset(in, 0xee, 2 * sizeof(int) * (size_t)total);
-        CHECK_OK(MPI_Alltoall(out, count, type, in, COUNT, MPI_INT, MPI_COMM_WORLD));
-        for (base_ = 0; base_ < total; base_ += COUNT) check_all("alltoall's contribution", call, out, base_, COUNT, stride, block, me);
+        CHECK_OK(MPI_Alltoall(out, count, type, in, length, MPI_INT, MPI_COMM_WORLD));
+        for (base_ = 0; base_ < total; base_ += length) check_all("alltoall's contribution", call, out, base_, length, stride, block, me);
         memset(out, 0x11, 2 * sizeof(int) * (size_t)total);
-        base_ = me * COUNT;
-        for (rank = 0; rank < size; rank++) check_all("alltoall", call, in, rank * COUNT, COUNT, 1, block, rank);
+        base_ = me * length;
+        for (rank = 0; rank < size; rank++) check_all("alltoall", call, in, rank * length, length, 1, block, rank);
 
-        fill(call, in, total, 1, me);
-        CHECK_OK(MPI_Alltoall(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, in, COUNT, MPI_INT, MPI_COMM_WORLD));
-        for (rank = 0; rank < size; rank++) check_all("alltoall in place", call, in, rank * COUNT, COUNT, 1, block, rank);
+        put_values(call, in, total, 1, me);
+        CHECK_OK(MPI_Alltoall(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, in, length, MPI_INT, MPI_COMM_WORLD));
+        for (rank = 0; rank < size; rank++) check_all("alltoall in place", call, in, rank * length, length, 1, block, rank);
 
         base_ = 0;
-        fill(call, out, COUNT, 1, me);
+        put_values(call, out, length, 1, me);
         memset(in, 0xee, 2 * sizeof(int) * (size_t)total);
-        CHECK_OK(MPI_Allgather(out, COUNT, MPI_INT, in, count, type, MPI_COMM_WORLD));
-        memset(out, 0x11, sizeof(int) * COUNT);
-        for (rank = 0; rank < size; rank++) check_all("allgather", call, in, rank * COUNT, COUNT, stride, block, rank);
+        CHECK_OK(MPI_Allgather(out, length, MPI_INT, in, count, type, MPI_COMM_WORLD));
+        memset(out, 0x11, sizeof(int) * length);
+        for (rank = 0; rank < size; rank++) check_all("allgather", call, in, rank * length, length, stride, block, rank);
 
         memset(in, 0xee, 2 * sizeof(int) * (size_t)total);
-        fill(call, in + me * COUNT, COUNT, 1, me);
-        CHECK_OK(MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, in, COUNT, MPI_INT, MPI_COMM_WORLD));
-        for (rank = 0; rank < size; rank++) check_all("allgather in place", call, in, rank * COUNT, COUNT, 1, block, rank);
+        put_values(call, in + me * length, length, 1, me);
+        CHECK_OK(MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, in, length, MPI_INT, MPI_COMM_WORLD));
+        for (rank = 0; rank < size; rank++) check_all("allgather in place", call, in, rank * length, length, 1, block, rank);
 
-        fill(call, out, COUNT, 1, me);
-        CHECK_OK(MPI_Allreduce(out, in, COUNT, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
-        check_all("allreduce's contribution", call, out, 0, COUNT, 1, block, me);
-        memset(out, 0x11, sizeof(int) * COUNT);
-        check_all("allreduce", call, in, 0, COUNT, 1, sum, 0);
+        put_values(call, out, length, 1, me);
+        CHECK_OK(MPI_Allreduce(out, in, length, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
+        check_all("allreduce's contribution", call, out, 0, length, 1, block, me);
+        memset(out, 0x11, sizeof(int) * length);
+        check_all("allreduce", call, in, 0, length, 1, sum, 0);
 
-        fill(call, in, COUNT, 1, me);
-        CHECK_OK(MPI_Allreduce(MPI_IN_PLACE, in, COUNT, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
-        check_all("allreduce in place", call, in, 0, COUNT, 1, sum, 0);
+        put_values(call, in, length, 1, me);
+        CHECK_OK(MPI_Allreduce(MPI_IN_PLACE, in, length, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
+        check_all("allreduce in place", call, in, 0, length, 1, sum, 0);
 
         rank = call % size;
-        fill(call, out, COUNT, 1, me);
-        CHECK_OK(MPI_Reduce(out, me == rank ? in : NULL, COUNT, MPI_INT, MPI_SUM, rank, MPI_COMM_WORLD));
-        memset(out, 0x11, sizeof(int) * COUNT);
-        if (me == rank) check_all("reduce", call, in, 0, COUNT, 1, sum, 0);
+        put_values(call, out, length, 1, me);
+        CHECK_OK(MPI_Reduce(out, me == rank ? in : NULL, length, MPI_INT, MPI_SUM, rank, MPI_COMM_WORLD));
+        memset(out, 0x11, sizeof(int) * length);
+        if (me == rank) check_all("reduce", call, in, 0, length, 1, sum, 0);
 
-        fill(call, me == rank ? in : out, COUNT, 1, me);
-        CHECK_OK(MPI_Reduce(me == rank ? MPI_IN_PLACE : out, me == rank ? in : NULL, COUNT, MPI_INT, MPI_SUM, rank, MPI_COMM_WORLD));
-        if (me == rank) check_all("reduce in place", call, in, 0, COUNT, 1, sum, 0);
-        else check_all("the contribution to a reduce in place", call, out, 0, COUNT, 1, block, me);
+        put_values(call, me == rank ? in : out, length, 1, me);
+        CHECK_OK(MPI_Reduce(me == rank ? MPI_IN_PLACE : out, me == rank ? in : NULL, length, MPI_INT, MPI_SUM, rank, MPI_COMM_WORLD));
+        if (me == rank) check_all("reduce in place", call, in, 0, length, 1, sum, 0);
+        else check_all("the contribution to a reduce in place", call, out, 0, length, 1, block, me);
 
-        fill(call, out, total, 1, me);
-        CHECK_OK(MPI_Reduce_scatter_block(out, in, COUNT, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
+        put_values(call, out, total, 1, me);
+        CHECK_OK(MPI_Reduce_scatter_block(out, in, length, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
         memset(out, 0x11, sizeof(int) * (size_t)total);
-        base_ = me * COUNT;
-        check_all("reduce_scatter_block", call, in, 0, COUNT, 1, sum, 0);
+        base_ = me * length;
+        check_all("reduce_scatter_block", call, in, 0, length, 1, sum, 0);
 
-        fill(call, in, total, 1, me);
-        CHECK_OK(MPI_Reduce_scatter_block(MPI_IN_PLACE, in, COUNT, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
-        check_all("reduce_scatter_block in place", call, in, 0, COUNT, 1, sum, 0);
+        put_values(call, in, total, 1, me);
+        CHECK_OK(MPI_Reduce_scatter_block(MPI_IN_PLACE, in, length, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
+        check_all("reduce_scatter_block in place", call, in, 0, length, 1, sum, 0);
     }
+    CHECK_OK(MPI_Type_free(&with_gaps));
     CHECK_OK(MPI_Type_free(&every_second));
     free(out);
     free(in);
+}
+
+int main(int argc, char **argv)
+{
+    check_start(&argc, &argv);
+    size_ = check_size;
+    for (int i = 0; i < COUNTS; i++) {
+        length = (int[COUNTS]){10000, 20000}[i];
+        calls(check_rank, check_size);
+    }
     return check_end();
 }

@@ -8,7 +8,7 @@
 use std::ffi::{c_int, c_void};
 
 use weft::Process;
-use weft_coll::rounds::{Shape, block_of, is_one_round, is_sooner_by_messages};
+use weft_coll::rounds::{Shape, block_of, is_contested, is_one_round, is_sooner_by_messages};
 use weft_datatype::Kernel;
 use weft_engine::{Cells, IN_CELL, Sort, copy_past_caches};
 use weft_types::abi;
@@ -132,9 +132,7 @@ unsafe fn run(
     }
     let (round, long) = (cells.next(), shown > IN_CELL);
     let Part { writes, awaits, joins_all, expects } = part(cells);
-    if long
-        && !(cells.has_slots()
-            && is_one_round(call.shape, cells.members(), call.bytes as u64, cells.attended_slot_bytes()))
+    if long && !(cells.has_slots() && is_short(&call, cells))
         || !cells.has_room(round, if long { shown } else { 0 }, Sort::of(joins_all))
     {
         held.leave(false);
@@ -176,6 +174,14 @@ unsafe fn run(
     process.comms.count_collective(comm.raw());
     held.leave(awaits != 0);
     DONE
+}
+
+/// Whether a call with long payloads is over in one round of them, and goes no other way.
+#[inline]
+fn is_short(call: &Call, cells: &Cells) -> bool {
+    let (shape, members, bytes) = (call.shape, cells.members(), call.bytes as u64);
+    is_one_round(shape, members, bytes, cells.attended_slot_bytes())
+        && !is_contested(shape, members, bytes, call.in_place, cells.is_crowded())
 }
 
 /// Waits a little for the stamps of `of`; then the cells to read from.

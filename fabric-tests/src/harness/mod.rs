@@ -9,7 +9,8 @@
 //! `WEFT_TEST_HOSTS` names hosts, separated by commas, that every job is spread over (see `scripts/netns-hosts`).
 //!
 //! Further settings: `WEFT_TEST_PATIENCE` multiplies every timeout; `WEFT_TEST_STACKS=1` prints the stacks of all
-//! processes of a run that hangs (needs gdb); `WEFT_TEST_LEAKS=1` has every run fail that leaves objects at the end.
+//! processes of a run that hangs (needs gdb); `WEFT_TEST_LEAKS=1` has every run fail that leaves objects at the end;
+//! `WEFT_TEST_COMPILE=only` compiles the programs and runs none, so that a slower machine with the same files finds them.
 
 mod compile;
 mod job;
@@ -47,17 +48,28 @@ pub fn scratch() -> PathBuf {
 
 /// Compiles the program at `relative` (to the root of this crate), runs it on `ranks` ranks as its head comment says,
 /// and panics with everything it printed if it did not do what the comment demands.
+///
+/// With `WEFT_TEST_COMPILE=only` it is compiled and not run.
 pub fn run_program(relative: &str, ranks: u32) {
+    if std::env::var_os("WEFT_TEST_COMPILE").is_some_and(|wish| wish == "only") {
+        let _ = head_and_program(Path::new(relative));
+        return;
+    }
     let _ = run_under(Path::new(relative), ranks, |job| job);
+}
+
+fn head_and_program(relative: &Path) -> (Head, PathBuf) {
+    let path = root().join(relative);
+    let source = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let head = Head::parse(&source).unwrap_or_else(|why| panic!("{}: {why}", relative.display()));
+    let program = build(Toolchain::under_test(), &path, &head.flags);
+    (head, program)
 }
 
 /// Like [`run_program`], with the run changed by `wrap` before it starts.
 pub fn run_under(relative: &Path, ranks: u32, wrap: impl FnOnce(Job) -> Job) -> Outcome {
-    let path = root().join(relative);
-    let source = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let head = Head::parse(&source).unwrap_or_else(|why| panic!("{}: {why}", relative.display()));
     let tools = Toolchain::under_test();
-    let program = build(tools, &path, &head.flags);
+    let (head, program) = head_and_program(relative);
     let count = ranks.to_string();
     let mut options = vec!["-n", &count];
     if head.one_node && !tools.mpiexec_args.is_empty() && tools.is_weft() {

@@ -6,7 +6,7 @@
 
 use crate::engine::{Engine, State};
 use crate::peers::Outgoing;
-use crate::requests::{ANSWERED, Buffer, CANCEL_ASKED, Phase, SYNCHRONOUS, TAKEN};
+use crate::requests::{ANSWERED, Buffer, CANCEL_ASKED, Phase, READS, SYNCHRONOUS, TAKEN};
 use crate::types::{Envelope, SendMode, Started};
 use weft_api::{Refused, Transport};
 use weft_datatype::SendBuf;
@@ -60,8 +60,10 @@ impl Engine {
         let length = buffer.len();
         self.look_for_credit(to.peer, length);
         let index = self.contact(to.peer)?;
+        let reads = mode != SendMode::Synchronous && self.state.is_read_in_row(index, &buffer);
         let peer = self.state.peers.at_mut(index);
         if mode != SendMode::Synchronous
+            && !reads
             && length <= limits_for(&peer.limits, &buffer).single as usize
             && charge(length as u32) <= peer.window.open()
             && self.fabric.send_copy(to.peer, header, length, |out| buffer.pack(0, out)).is_ok()
@@ -70,6 +72,7 @@ impl Engine {
             return Ok(Started::Complete);
         }
         if mode != SendMode::Synchronous
+            && !reads
             && length > peer.limits.single as usize
             && !peer.habits.announces(length as u64)
             && let Some(bytes) = buffer.plain()
@@ -83,6 +86,9 @@ impl Engine {
         request.length = length as u64;
         if mode == SendMode::Synchronous {
             request.flags |= SYNCHRONOUS;
+        }
+        if reads {
+            request.flags |= READS;
         }
         self.leave(index, slot)
     }
@@ -404,6 +410,9 @@ impl Engine {
         let limits = limits_for(&peer.limits, request.send_buf());
         let limits = match address != 0 && peer.habits.announces(request.length) {
             true => SendLimits { eager: 0, lead: 0, ..limits },
+            false if place.is_some() && request.flags & READS != 0 => {
+                SendLimits { eager: 0, lead: 0, ..limits }
+            }
             false if others_move => SendLimits { lead: 0, ..limits },
             false => limits,
         };

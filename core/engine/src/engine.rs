@@ -9,6 +9,7 @@ use crate::paces::Stopwatch;
 use crate::parting::Partings;
 use crate::peers::Peers;
 use crate::requests::{ABANDONED, ANYBODY, Buffer, LEASED, Phase, RELEASED, Requests, TIMED, WATCHED};
+use crate::row::Row;
 use crate::schedule::{Callback, Schedules};
 use crate::streams::Streams;
 use crate::transports::{EngineBell, Transports};
@@ -83,6 +84,8 @@ pub(crate) struct State {
     /// What devices move.
     pub(crate) zero_copies: ZeroCopies,
     pub(crate) stopwatch: Stopwatch,
+    /// Messages that calls begin one after the other.
+    pub(crate) row: Row,
 }
 
 impl Engine {
@@ -119,6 +122,7 @@ impl Engine {
             wary: false,
             zero_copies: ZeroCopies::default(),
             stopwatch,
+            row: Row::default(),
         };
         Ok(Engine { fabric: transports, state, in_vain: InVain::default(), looks: 0 })
     }
@@ -437,20 +441,23 @@ impl Engine {
         if !self.state.streams.busy.is_empty() {
             moved |= self.step_streams();
         }
-        self.fabric.push_out();
+        self.push_out();
         self.state.changes = self.state.changes.wrapping_add(u32::from(moved));
         moved
     }
 
     /// What earlier calls sent leaves now, also where it waits for company; see [`Engine::keep_company`].
     pub fn push_out(&mut self) {
+        self.state.row.end();
         self.fabric.push_out();
     }
 
     /// Whether messages of several calls may wait for each other where a transport gains by that, until [`Engine::push_out`] or
     /// progress. Whether there is such a transport.
     pub fn keep_company(&mut self, keep: bool) -> bool {
-        self.fabric.keep_company(keep)
+        let keeps = self.fabric.keep_company(keep);
+        self.state.row.watch(keeps);
+        keeps
     }
 
     /// Says on which NUMA node the core of each lane is, as far as it is known; by lane 0, before another one is opened.

@@ -28,6 +28,7 @@ mod pieces;
 mod receive;
 mod requests;
 mod rounds;
+mod row;
 mod schedule;
 mod stages;
 mod streams;

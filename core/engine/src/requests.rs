@@ -102,7 +102,7 @@ pub(crate) const TRANSFERRING: u16 = 2048;
 pub(crate) const ABANDONED: u16 = 4096;
 /// Receive: the time that its message takes counts.
 pub(crate) const TIMED: u16 = 8192;
-/// It is read, not streamed.
+/// It is read, not streamed; of a send: its receiver shall read it, though it could leave unasked.
 pub(crate) const READS: u16 = 16384;
 /// Send: the receiver was asked whether it has said all, and has not answered.
 pub(crate) const ASKED: u16 = 32768;

@@ -160,6 +160,9 @@ pub struct ZeroCopy {
     /// Whether a region follows its addresses when the program unmaps memory and maps other there: then it may be kept while
     /// nobody uses it. Otherwise it means the pages that were there when it was registered.
     pub follows_mappings: bool,
+    /// Bytes of the shortest message that is better read by its receiver than sent where it follows others that are under way, whatever one
+    /// alone is: several such reads cost as much as one. `u64::MAX` where nothing is known of that.
+    pub read_in_row: u64,
     /// Whether packets sent after a put are seen after it.
     pub put_before_send: bool,
     /// Most bytes of one operation.

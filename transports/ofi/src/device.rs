@@ -9,6 +9,7 @@ mod remote;
 
 pub(crate) use group::{GroupEndpoint, Operands};
 pub(crate) use object::Object;
+pub(crate) use remote::{MOST_TOGETHER, Part};
 
 use crate::abilities::Abilities;
 use crate::library::{InfoList, Library, library};
@@ -20,6 +21,7 @@ use crate::sys::*;
 use crate::universe;
 use object::wait_object;
 use std::ffi::{c_int, c_void};
+use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::ptr::{null, null_mut};
 use weft_types::{Error, ErrorClass, Result};
@@ -507,7 +509,8 @@ impl Device {
 /// Reads a completion queue.
 fn poll(completions: &Object<fid_cq>, mut ended: impl FnMut(Ended)) {
     const BATCH: usize = 32;
-    let mut entries = [fi_cq_msg_entry { op_context: null_mut(), flags: 0, len: 0 }; BATCH];
+    // Nearly every look finds nothing, so room for what it may find is not written first.
+    let mut entries = [const { MaybeUninit::<fi_cq_msg_entry>::uninit() }; BATCH];
     // SAFETY: an open completion queue of this entry format, and as many entries as are said to be.
     let count = unsafe {
         match (*(*completions.raw()).ops).read {
@@ -517,6 +520,8 @@ fn poll(completions: &Object<fid_cq>, mut ended: impl FnMut(Ended)) {
     };
     if count > 0 {
         for entry in &entries[..count as usize] {
+            // SAFETY: the library has written as many entries as it says.
+            let entry = unsafe { entry.assume_init_ref() };
             ended(Ended { context: entry.op_context, bytes: entry.len, error: 0 });
         }
     } else if count == -(FI_EAVAIL as isize)

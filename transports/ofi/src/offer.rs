@@ -35,6 +35,8 @@ pub struct Offer {
     pub tx_size: usize,
     /// Receives that may be posted.
     pub rx_size: usize,
+    /// Runs of memory of one read, here and there.
+    pub runs: usize,
     /// Order that messages and remote accesses keep (`FI_ORDER_SAS` and such).
     pub msg_order: u64,
     /// `FI_PROGRESS_AUTO` or `FI_PROGRESS_MANUAL`.
@@ -124,6 +126,12 @@ impl Offer {
     pub fn eager_bytes(&self) -> usize {
         let layered = matches!(self.protocol, sys::FI_PROTO_RXM | sys::FI_PROTO_RXM_TCP | sys::FI_PROTO_RXD);
         if self.drives_a_device() || layered || self.ip.is_none() { 16 << 10 } else { usize::MAX }
+    }
+
+    /// Whether a message takes no detour on its way to the kernel's sockets, where these carry it: it goes into a connection as it lies
+    /// (xnet), without a layer that copies it (rxm) or a thread that does the work (the old provider for sockets).
+    pub fn is_direct(&self) -> bool {
+        !self.pays_calls() || self.protocol == sys::FI_PROTO_XNET
     }
 
     /// Whether every message costs a system call, or two: the kernel's sockets carry them.

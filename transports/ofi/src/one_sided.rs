@@ -1,7 +1,7 @@
 //! Registered memory and operations on it. What the library does not take now is kept and offered again, so that an operation is
 //! begun as a whole or not at all.
 
-use crate::device::Denied;
+use crate::device::{Denied, MOST_TOGETHER};
 use crate::select::REMOTE_MEMORY;
 use crate::slots::{Piece, Slot};
 use crate::sys::{FI_ORDER_SAW, FI_REMOTE_COMM};
@@ -19,6 +19,8 @@ const MAX_RUNS: usize = 16;
 const LONGEST_PIECE: u64 = 1 << 30;
 /// Pieces to one peer that wait for the library; beyond that operations are refused.
 const MOST_WAITING: usize = 64;
+/// Bytes of reads that leave in one request: a longer one gains nothing by company.
+const TOGETHER: u64 = 256 << 10;
 
 impl Ofi {
     pub(crate) fn what_zero_copy_can(&self) -> Option<ZeroCopy> {
@@ -41,6 +43,8 @@ impl Ofi {
             local_regions: device.registers_locally(),
             // Software copies through the addresses; a device has the pages.
             follows_mappings: !hardware,
+            // Those up to there leave together, and cost no read.
+            read_in_row: if self.reads_together > 1 { self.sent_together() as u64 + 1 } else { u64::MAX },
             put_before_send: offer.msg_order & FI_ORDER_SAW != 0,
             max_bytes: LONGEST_PIECE.min(offer.max_msg_size as u64),
             max_copy: self.longest,
@@ -95,15 +99,24 @@ impl Ofi {
         let parts = cut(remote, local);
         let operation = self.operations.begin(number, token, parts.len() as u32, put);
         let to = self.peers[number as usize].address;
+        let (waiting, more) = (self.waiting_for(number), parts.len());
+        let short = !put && parts.iter().all(|(run, _)| run.length <= TOGETHER / 2);
         let mut parts = parts.into_iter().map(|(local, remote)| Piece { operation, to, local, remote, put });
-        if self.waiting_for(number) > 0 {
+        if waiting > 0 || short && self.may_read_together() {
             self.waiting.extend(parts.map(|piece| (number, piece)));
+            // As many as a request takes are there: they need not wait for the end of the turn.
+            if (waiting + 1..=waiting + more).contains(&self.reads_together) {
+                self.begin_waiting();
+            }
             return Ok(());
         }
         let mut begun = false;
         while let Some(piece) = parts.next() {
-            match self.slots.begin(&piece) {
-                Ok(()) => begun = true,
+            match self.slots.begin(&[piece]) {
+                Ok(()) => {
+                    self.requests += 1;
+                    begun = true;
+                }
                 Err(Denied::Again) if begun => {
                     self.waiting.push_back((number, piece));
                     self.waiting.extend(parts.map(|piece| (number, piece)));
@@ -123,25 +136,50 @@ impl Ofi {
         Ok(())
     }
 
-    /// Offers the pieces that wait.
+    /// Whether reads wait for the end of the turn, so that several leave in one request.
+    fn may_read_together(&self) -> bool {
+        self.reads_together > 1 && self.in_turn()
+    }
+
+    /// Offers the pieces that wait; reads of one peer that follow one another leave in one request, where that gains.
     pub(crate) fn begin_waiting(&mut self) {
         // One turn of the list, which keeps its order for each peer: one that takes nothing holds up no other.
         let mut refusing = Vec::new();
-        for _ in 0..self.waiting.len() {
+        let mut left = self.waiting.len();
+        while left > 0 {
             let Some((number, piece)) = self.waiting.pop_front() else { return };
-            let operation = piece.operation;
+            left -= 1;
             if self.peers[number as usize].gone {
-                self.operations.piece_ended(operation, false, 0);
-            } else if refusing.contains(&number) {
+                self.operations.piece_ended(piece.operation, false, 0);
+                continue;
+            }
+            if refusing.contains(&number) {
                 self.waiting.push_back((number, piece));
-            } else {
-                match self.slots.begin(&piece) {
-                    Ok(()) => {}
-                    Err(Denied::Again) => {
-                        refusing.push(number);
-                        self.waiting.push_back((number, piece));
-                    }
-                    Err(Denied::Failed(_)) => self.operations.piece_ended(operation, false, 0),
+                continue;
+            }
+            let (mut pieces, mut count, mut bytes) = ([piece; MOST_TOGETHER], 1, piece.local.length);
+            while left > 0
+                && count < self.reads_together
+                && let Some(&(other, next)) = self.waiting.front()
+                && other == number
+                && !(piece.put || next.put)
+                && bytes + next.local.length <= TOGETHER
+            {
+                self.waiting.pop_front();
+                pieces[count] = next;
+                (left, count, bytes) = (left - 1, count + 1, bytes + next.local.length);
+            }
+            let pieces = &pieces[..count];
+            match self.slots.begin(pieces) {
+                Ok(()) => self.requests += 1,
+                Err(Denied::Again) => {
+                    refusing.push(number);
+                    self.waiting.extend(pieces.iter().map(|&piece| (number, piece)));
+                    // Whoever refuses everything for long is looked after.
+                    let _ = self.refused(number, Denied::Again);
+                }
+                Err(Denied::Failed(_)) => {
+                    pieces.iter().for_each(|piece| self.operations.piece_ended(piece.operation, false, 0));
                 }
             }
         }

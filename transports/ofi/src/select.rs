@@ -97,6 +97,8 @@ pub enum Merit {
     RemoteMemory,
     /// It keeps messages in order itself.
     Order,
+    /// Messages go into the kernel's connections as they lie; the other one copies them once more, or has a thread do it.
+    Direct,
     /// The library names it first.
     First,
 }
@@ -128,13 +130,14 @@ fn at_address(offer: &Offer, wanted: &Wanted) -> u8 {
 }
 
 /// What an offer is compared by, the weightiest first.
-fn rank(offer: &Offer, wanted: &Wanted) -> (bool, usize, u8, bool, bool) {
+fn rank(offer: &Offer, wanted: &Wanted) -> (bool, usize, u8, bool, bool, bool) {
     (
         offer.drives_a_device(),
         offer.speed(),
         at_address(offer, wanted),
         offer.can(REMOTE_MEMORY),
         offer.msg_order & sys::FI_ORDER_SAS != 0,
+        offer.is_direct(),
     )
 }
 
@@ -151,6 +154,8 @@ fn merit(better: &Offer, other: &Offer, wanted: &Wanted) -> Merit {
         Merit::RemoteMemory
     } else if best.4 != second.4 {
         Merit::Order
+    } else if best.5 != second.5 {
+        Merit::Direct
     } else {
         Merit::First
     }
@@ -273,6 +278,7 @@ impl fmt::Display for Merit {
             Merit::Address => write!(f, "its address"),
             Merit::RemoteMemory => write!(f, "reading and writing remote memory"),
             Merit::Order => write!(f, "keeping messages in order itself"),
+            Merit::Direct => write!(f, "putting messages into connections without copying them"),
             Merit::First => write!(f, "libfabric's own order, which is by speed"),
         }
     }

@@ -5,7 +5,7 @@ mod groups;
 
 pub(crate) use groups::Half;
 
-use crate::device::{Denied, Device, Object};
+use crate::device::{Denied, Device, MOST_TOGETHER, Object, Part};
 use crate::operations::OperationId;
 use crate::sys::{FI_READ, FI_RECV, FI_REMOTE_READ, FI_REMOTE_WRITE, FI_SEND, FI_WRITE, fi_context2, fid_mr};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
@@ -95,6 +95,13 @@ pub(crate) struct Piece {
     pub(crate) put: bool,
 }
 
+/// What the library was given in one call: pieces, and the context that it tells of their end by, at an address of its own.
+struct Begun {
+    context: Box<Context>,
+    operations: [OperationId; MOST_TOGETHER],
+    count: usize,
+}
+
 /// Slots that were made together.
 struct Block {
     // Closed before the memory goes.
@@ -119,8 +126,8 @@ pub(crate) struct Slots {
     slot_bytes: usize,
     free: Vec<Slot>,
     holders: Vec<Holder>,
-    /// Contexts of pieces, each at an address of its own, and whose they are.
-    pieces: Vec<(Box<Context>, OperationId)>,
+    /// Pieces under way, and places for others.
+    pieces: Vec<Begun>,
     free_pieces: Vec<u32>,
     regions: Vec<Option<Registered>>,
     free_regions: Vec<u32>,
@@ -147,10 +154,10 @@ impl std::fmt::Debug for Slots {
 }
 
 /// Whether an address is that of a slot's or a piece's context.
-fn is_ours(context: *mut c_void, blocks: &[Block], pieces: &[(Box<Context>, OperationId)]) -> bool {
+fn is_ours(context: *mut c_void, blocks: &[Block], pieces: &[Begun]) -> bool {
     let of_slot = |block: &Block| block.contexts.iter().any(|ours| std::ptr::eq(ours, context.cast()));
     blocks.iter().any(of_slot)
-        || pieces.iter().any(|(ours, _)| std::ptr::eq(&raw const **ours, context.cast()))
+        || pieces.iter().any(|begun| std::ptr::eq(&raw const *begun.context, context.cast()))
 }
 
 impl Slots {
@@ -286,6 +293,7 @@ impl Slots {
     pub(crate) fn poll(&mut self, done: &mut Vec<Done>) {
         let Slots { device, blocks, holders, pieces, free_pieces, .. } = self;
         device.poll(|ended| {
+            let (bytes, error) = (ended.bytes, ended.error);
             let work =
                 if ended.context.is_null() || ended.error != 0 && !is_ours(ended.context, blocks, pieces) {
                     Work::Unknown
@@ -295,13 +303,16 @@ impl Slots {
                     let context = unsafe { &*ended.context.cast::<Context>() };
                     if context.is_piece {
                         free_pieces.push(context.index);
-                        Work::Piece(pieces[context.index as usize].1)
+                        let begun = &pieces[context.index as usize];
+                        let pieces = begun.operations[..begun.count].iter();
+                        done.extend(pieces.map(|&piece| Done { work: Work::Piece(piece), bytes, error }));
+                        return;
                     } else {
                         holders[context.index as usize] = Holder::Us;
                         Work::Slot(Slot(context.index))
                     }
                 };
-            done.push(Done { work, bytes: ended.bytes, error: ended.error });
+            done.push(Done { work, bytes, error });
         });
     }
 
@@ -352,29 +363,45 @@ impl Slots {
         inside.then(|| unsafe { (*region.object.raw()).mem_desc })
     }
 
-    /// Begins a piece.
-    pub(crate) fn begin(&mut self, piece: &Piece) -> std::result::Result<(), Denied> {
-        let descriptor = self.descriptor(&piece.local).ok_or(Denied::Failed(i64::from(libc::EACCES)))?;
+    /// Begins pieces by one call of the library: one, or several reads of one peer's memory, at most [`MOST_TOGETHER`].
+    pub(crate) fn begin(&mut self, pieces: &[Piece]) -> std::result::Result<(), Denied> {
+        let first = pieces[0];
+        debug_assert!(pieces.len() == 1 || pieces.iter().all(|piece| !piece.put && piece.to == first.to));
+        let nothing = Part {
+            room: null_mut(),
+            bytes: 0,
+            descriptor: null_mut(),
+            there: RemoteMemory { address: 0, key: 0 },
+        };
+        let (mut parts, mut operations) = ([nothing; MOST_TOGETHER], [first.operation; MOST_TOGETHER]);
+        for (at, piece) in pieces.iter().enumerate() {
+            let descriptor = self.descriptor(&piece.local).ok_or(Denied::Failed(i64::from(libc::EACCES)))?;
+            let (room, bytes) = (piece.local.address as *mut u8, piece.local.length as usize);
+            parts[at] = Part { room, bytes, descriptor, there: piece.remote };
+            operations[at] = piece.operation;
+        }
         let place = match self.free_pieces.pop() {
             Some(place) => place,
             None => {
                 let place = self.pieces.len() as u32;
-                self.pieces.push((Box::new(Context::new(place, true)), piece.operation));
+                let context = Box::new(Context::new(place, true));
+                self.pieces.push(Begun { context, operations, count: 0 });
                 place
             }
         };
         let entry = &mut self.pieces[place as usize];
-        entry.1 = piece.operation;
-        let context = (&raw mut *entry.0).cast();
-        let (address, bytes) = (piece.local.address as *mut u8, piece.local.length as usize);
-        let there = (piece.to, piece.remote);
+        (entry.operations, entry.count) = (operations, pieces.len());
+        let context = (&raw mut *entry.context).cast();
+        let Part { room, bytes, descriptor, there } = parts[0];
         // SAFETY: whoever gives a run to an operation promises that its bytes are there, and left alone, until the operation is
         // over; the context is not used again before its end.
         let begun = unsafe {
-            if piece.put {
-                self.device.write(address, bytes, descriptor, there, context)
+            if first.put {
+                self.device.write(room, bytes, descriptor, (first.to, there), context)
+            } else if pieces.len() == 1 {
+                self.device.read(room, bytes, descriptor, (first.to, there), context)
             } else {
-                self.device.read(address, bytes, descriptor, there, context)
+                self.device.read_together(&parts[..pieces.len()], first.to, context)
             }
         };
         if begun.is_err() {

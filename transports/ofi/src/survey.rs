@@ -81,6 +81,7 @@ pub(crate) fn describe(info: &fi_info) -> Offer {
             inject_size: tx.inject_size,
             tx_size: tx.size,
             rx_size: rx.size,
+            runs: tx.iov_limit.min(tx.rma_iov_limit),
             msg_order: tx.msg_order & rx.msg_order,
             data_progress: domain.data_progress,
             resource_mgmt: domain.resource_mgmt,

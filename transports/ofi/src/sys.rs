@@ -387,7 +387,7 @@ structures! {
             ) -> isize,
         >,
         readv: Unused,
-        readmsg: Unused,
+        readmsg: Option<unsafe extern "C" fn(*mut fid_ep, *const fi_msg_rma, u64) -> isize>,
         write: Option<
             unsafe extern "C" fn(
                 *mut fid_ep, *const c_void, usize, *mut c_void, u64, u64, u64, *mut c_void,
@@ -495,6 +495,7 @@ constants! {
     FI_PROTO_RXM: u32 = 11;
     FI_PROTO_RXD: u32 = 12;
     FI_PROTO_RXM_TCP: u32 = 22;
+    FI_PROTO_XNET: u32 = 25;
     FI_SOCKADDR: u32 = 1;
     FI_SOCKADDR_IN: u32 = 2;
     FI_SOCKADDR_IN6: u32 = 3;

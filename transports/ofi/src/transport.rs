@@ -10,7 +10,7 @@ pub(crate) use company::Kept;
 use crate::bell::{OfiBell, WaitObject};
 use crate::card::{OfiCard, OfiDirectory};
 use crate::contact::{Peer, STUCK};
-use crate::device::Device;
+use crate::device::{Device, MOST_TOGETHER};
 use crate::flow::WINDOW;
 use crate::groups::Groups;
 use crate::offer::Carrier;
@@ -20,6 +20,7 @@ use crate::select::Wanted;
 use crate::slots::{Done, Piece, Slot, Slots};
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 use std::time::Instant;
 use weft_api::verbs::Access;
@@ -68,6 +69,27 @@ pub(crate) enum Use {
     Atomic(OperationId),
 }
 
+/// Finds processes by their numbers, which nobody chooses to make them collide: at every packet, so it must be quick.
+#[derive(Debug, Default)]
+pub(crate) struct ByNumber(u64);
+
+impl Hasher for ByNumber {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u32(byte.into()));
+    }
+
+    #[inline]
+    fn write_u32(&mut self, number: u32) {
+        // The table looks at the highest bits and at the lowest ones: a multiplication mixes those above, a rotation brings them down.
+        self.0 = (self.0 ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
+    }
+
+    #[inline]
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
 /// One process's end; see the crate.
 #[derive(Debug)]
 pub struct Ofi {
@@ -77,7 +99,7 @@ pub struct Ofi {
     pub(crate) card: OfiCard,
     why: String,
     pub(crate) peers: Vec<Peer>,
-    pub(crate) numbers: HashMap<u32, u32>,
+    pub(crate) numbers: HashMap<u32, u32, BuildHasherDefault<ByNumber>>,
     /// By slot.
     pub(crate) uses: Vec<Use>,
     /// By slot: packets that came in it and are not taken.
@@ -86,9 +108,13 @@ pub struct Ofi {
     company: company::Company,
     /// Messages of packets that the library was given.
     messages: u64,
+    /// Requests to read or write memory that it was given.
+    pub(crate) requests: u64,
     pub(crate) operations: Operations,
     /// Pieces that the library did not take, with the peer's number.
     pub(crate) waiting: VecDeque<(u32, Piece)>,
+    /// Reads that leave in one request; 1 where nothing is gained by that.
+    pub(crate) reads_together: usize,
     /// Receives that the library has.
     posted: usize,
     /// Slots that it has to send or to write from.
@@ -146,13 +172,15 @@ impl Ofi {
             card,
             why,
             peers: Vec::new(),
-            numbers: HashMap::new(),
+            numbers: HashMap::default(),
             uses: Vec::new(),
             untaken: Vec::new(),
             company: company::Company::default(),
             messages: 0,
+            requests: 0,
             operations: Operations::default(),
             waiting: VecDeque::new(),
+            reads_together: 1,
             posted: 0,
             sending: 0,
             ready: VecDeque::new(),
@@ -172,6 +200,9 @@ impl Ofi {
             groups: Groups::default(),
         };
         ofi.company.gathers = ofi.slots.device_ref().offer().pays_calls();
+        if ofi.company.gathers {
+            ofi.reads_together = ofi.slots.device_ref().offer().runs.clamp(1, MOST_TOGETHER);
+        }
         ofi.has_doors = ofi.answers_at_its_door();
         ofi.grow()?;
         ofi.post_receives();
@@ -227,10 +258,15 @@ impl Ofi {
         if self.sending < MOST_SENDING { self.slot() } else { None }
     }
 
+    /// How many receives there should be.
+    fn receives_wanted(&self) -> usize {
+        let wanted = POSTED_AT_LEAST + POSTED_EACH * self.peers.len();
+        wanted.min(self.slots.device_ref().offer().rx_size.max(1)).min(MOST_SLOTS / 2)
+    }
+
     /// Posts as many receives as there should be, or can.
     pub(crate) fn post_receives(&mut self) {
-        let wanted = POSTED_AT_LEAST + POSTED_EACH * self.peers.len();
-        let wanted = wanted.min(self.slots.device_ref().offer().rx_size.max(1)).min(MOST_SLOTS / 2);
+        let wanted = self.receives_wanted();
         while self.posted < wanted {
             let Some(slot) = self.slot() else { return };
             if self.slots.receive(slot).is_err() {
@@ -254,7 +290,7 @@ impl Ofi {
 
 /// A number that no other process is likely to hold.
 fn random_key() -> u32 {
-    use std::hash::{BuildHasher, Hasher};
+    use std::hash::BuildHasher;
     let mut hasher = std::hash::RandomState::new().build_hasher();
     hasher.write_u32(std::process::id());
     hasher.finish() as u32
@@ -363,7 +399,9 @@ impl Transport for Ofi {
             self.handle(one);
         }
         self.done = done;
-        if moved {
+        // What has come is not kept waiting for room for more, as long as there is enough: the next look that finds nothing makes it.
+        let wanted = self.receives_wanted();
+        if self.posted < if moved { wanted - wanted / 4 } else { wanted } {
             self.post_receives();
         }
         moved |= self.progress_groups();
@@ -389,7 +427,8 @@ impl Transport for Ofi {
         if awaited {
             let safe = !moved && !self.groups.have_news() && self.slots.device().may_sleep();
             // What the library refuses for now it may take without a word.
-            self.sleepers.may_sleep(safe, self.groups.are_silent() || !self.company.peers.is_empty());
+            let refused = !self.company.peers.is_empty() || !self.waiting.is_empty();
+            self.sleepers.may_sleep(safe, self.groups.are_silent() || refused);
         }
         moved
     }

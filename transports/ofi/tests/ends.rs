@@ -79,3 +79,8 @@ fn who_rests_is_not_lost_by_tcp_below_rxm() {
 fn who_rests_is_not_lost_by_tcp_alone() {
     over("tcp");
 }
+
+#[test]
+fn who_rests_is_not_lost_by_net_alone() {
+    over("net");
+}

@@ -74,6 +74,12 @@ fn tcp_alone_has_every_property() {
     over("tcp", Carrier::Messages, true);
 }
 
+/// What became `tcp` alone in 1.18, under the name that it has in 1.17.
+#[test]
+fn net_alone_has_every_property() {
+    over("net", Carrier::Messages, true);
+}
+
 /// Where there is an adapter: the kernel's emulated one, in `scripts/rxe-vm`.
 #[test]
 fn verbs_below_rxm_has_every_property() {
@@ -93,6 +99,11 @@ fn tcp_below_rxm_has_every_property_with_tags() {
 #[test]
 fn tcp_alone_has_every_property_with_tags() {
     over("tcp", Carrier::Tags, true);
+}
+
+#[test]
+fn net_alone_has_every_property_with_tags() {
+    over("net", Carrier::Tags, true);
 }
 
 #[test]

@@ -24,6 +24,7 @@ fn offer(provider: &str, domain: &str) -> Offer {
         inject_size: 64,
         tx_size: 1024,
         rx_size: 1024,
+        runs: 4,
         msg_order: FI_ORDER_SAS,
         data_progress: FI_PROGRESS_MANUAL,
         resource_mgmt: FI_RM_ENABLED,
@@ -116,7 +117,14 @@ fn verbs() -> Offer {
 
 /// fi_tcp(7) of 2.x: RDM without a layer above it.
 fn tcp(ip: &str) -> Offer {
-    at(ip, Offer { inject_size: 128, max_ep_tx_ctx: 1, ..offer("tcp", "eth0") })
+    let protocol = FI_PROTO_XNET;
+    at(ip, Offer { protocol, inject_size: 128, max_ep_tx_ctx: 1, ..offer("tcp", "eth0") })
+}
+
+/// fi_net(7) of 1.17: what became [`tcp`] in 1.18, which 1.17 names behind its own tcp below rxm.
+fn net(ip: &str) -> Offer {
+    let queues = Offer { inject_size: 128, tx_size: 256, rx_size: 256, ..offer("net", "eth0") };
+    at(ip, Offer { protocol: FI_PROTO_XNET, ..queues })
 }
 
 /// fi_tcp(7) below fi_rxm(7), as 1.17 answers.
@@ -209,12 +217,27 @@ fn a_faster_link_wins_and_a_dead_one_does_not_count() {
 
 #[test]
 fn without_a_device_the_library_s_order_decides_between_equals() {
-    let list = [tcp(HERE), tcp_rxm(HERE), sockets(HERE), udp_rxd(HERE)];
+    let list = [tcp_rxm(HERE), sockets(HERE), udp_rxd(HERE)];
     let (name, choice) = chosen(&list, &wanted(HERE));
-    assert_eq!((name.as_str(), choice.merit), ("tcp", Some(Merit::First)));
-    assert_eq!(choice.others[2], (3, Why::Worse(Merit::RemoteMemory)));
+    assert_eq!((name.as_str(), choice.merit), ("tcp;ofi_rxm", Some(Merit::First)));
+    assert_eq!(choice.others[1], (2, Why::Worse(Merit::RemoteMemory)));
     // More capabilities than are needed are no merit.
-    assert_eq!(choice.others[1], (2, Why::Worse(Merit::First)));
+    assert_eq!(choice.others[0], (1, Why::Worse(Merit::First)));
+}
+
+#[test]
+fn of_sockets_those_without_a_layer_that_copies_come_first() {
+    for direct in [tcp(HERE), net(HERE)] {
+        let name = direct.provider.clone();
+        let (found, choice) = chosen(&[tcp_rxm(HERE), sockets(HERE), direct], &wanted(HERE));
+        assert_eq!((found, choice.merit), (name, Some(Merit::Direct)));
+        assert_eq!(choice.others, [(0, Why::Worse(Merit::Direct)), (1, Why::Worse(Merit::Direct))]);
+    }
+    // An adapter's layer is as good as what has none, and memory inside the node needs no connections.
+    let (name, _) = chosen(&[Offer { nic: Nic::default(), ..verbs() }, tcp(HERE)], &wanted(HERE));
+    assert_eq!(name, "verbs;ofi_rxm");
+    let (name, choice) = chosen(&[shm(), net(HERE)], &Wanted { between_nodes: false, ..wanted(HERE) });
+    assert_eq!((name.as_str(), choice.merit), ("shm", Some(Merit::First)));
 }
 
 /// As libfabric 1.17 answers on the kernel's emulated adapter (rxe), in its order and more: each address once more in

@@ -96,6 +96,7 @@ impl<H: Hca> Rdma<H> {
             atomic_with_packets: limits.works_in_calls,
             local_regions: true,
             follows_mappings: limits.follows_mappings,
+            read_in_row: u64::MAX,
             // Of one connection (section 9.5): a large one may be shared between two.
             put_before_send: self.rails.len() == 1,
             max_bytes: u64::from(limits.max_message),

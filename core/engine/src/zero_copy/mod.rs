@@ -31,7 +31,7 @@ pub use exposed::Reach;
 
 use crate::engine::{Engine, State};
 use crate::peers::Peer;
-use crate::requests::{KEYED, LEASED};
+use crate::requests::{KEYED, LEASED, READS};
 use crate::transports::Transports;
 use cache::{Cache, Registrar};
 use stage::Stage;
@@ -151,9 +151,11 @@ impl Engine {
     pub(crate) fn place_to_read(&mut self, index: u32, slot: u32) -> Option<RemotePlace> {
         let peer = self.state.peers.at(index);
         let request = self.state.requests.at(slot);
-        let announced = request.length > u64::from(peer.limits.eager)
+        let in_row = request.flags & READS != 0;
+        let announced = in_row
+            || request.length > u64::from(peer.limits.eager)
             || weft_proto::charge(request.length as u32) > peer.window.left();
-        if request.length == 0 || !announced || !peer.goes_by(request.length, true) {
+        if request.length == 0 || !announced || !(in_row || peer.goes_by(request.length, true)) {
             return None;
         }
         let address = request.send_buf().contiguous_address()?;

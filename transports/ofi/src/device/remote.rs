@@ -7,7 +7,20 @@ use crate::sys::{
     fi_ops_atomic, fi_ops_rma, fi_rma_iov, fid_ep, fid_mr,
 };
 use std::ffi::{c_int, c_void};
+use std::ptr::null_mut;
 use weft_api::zero_copy::RemoteMemory;
+
+/// Most reads that one request of this process makes.
+pub(crate) const MOST_TOGETHER: usize = 4;
+
+/// One of the reads of a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    pub(crate) room: *mut u8,
+    pub(crate) bytes: usize,
+    pub(crate) descriptor: *mut c_void,
+    pub(crate) there: RemoteMemory,
+}
 
 /// Whether a type and an operation go together, and how many numbers at a time.
 type Validity = unsafe extern "C" fn(*mut fid_ep, u32, u32, *mut usize) -> c_int;
@@ -46,6 +59,44 @@ impl Device {
                     from.1.key,
                     context,
                 ),
+                None => -FI_ENOSYS as isize,
+            }
+        })
+    }
+
+    /// Reads several runs of another process's memory, each into its own room, by one request: at most [`MOST_TOGETHER`], and no more than
+    /// the provider takes.
+    ///
+    /// # Safety
+    /// As [`Device::receive`], of each room.
+    pub(crate) unsafe fn read_together(
+        &mut self,
+        parts: &[Part],
+        from: u64,
+        context: *mut c_void,
+    ) -> std::result::Result<(), Denied> {
+        let mut local = [libc::iovec { iov_base: null_mut(), iov_len: 0 }; MOST_TOGETHER];
+        let mut remote = [fi_rma_iov { addr: 0, len: 0, key: 0 }; MOST_TOGETHER];
+        let mut descriptors = [null_mut(); MOST_TOGETHER];
+        for (at, part) in parts.iter().enumerate() {
+            local[at] = libc::iovec { iov_base: part.room.cast(), iov_len: part.bytes };
+            remote[at] = fi_rma_iov { addr: part.there.address, len: part.bytes, key: part.there.key };
+            descriptors[at] = part.descriptor;
+        }
+        let message = fi_msg_rma {
+            msg_iov: local.as_ptr(),
+            desc: descriptors.as_mut_ptr(),
+            iov_count: parts.len(),
+            addr: from,
+            rma_iov: remote.as_ptr(),
+            rma_iov_count: parts.len(),
+            context,
+            data: 0,
+        };
+        // SAFETY: the table is looked for; the description is read before the call returns; the rest by contract.
+        begun(unsafe {
+            match self.remote_table().and_then(|table| table.readmsg) {
+                Some(read) => read(self.endpoint.raw(), &message, 0),
                 None => -FI_ENOSYS as isize,
             }
         })

@@ -75,20 +75,41 @@ impl Ofi {
         self.company.across_calls
     }
 
+    /// Bytes of the longest packet that may wait for company.
+    pub(crate) fn sent_together(&self) -> usize {
+        SHORT
+    }
+
     /// Messages of packets that the library was given so far.
     pub fn messages(&self) -> u64 {
         self.messages
     }
 
+    /// Requests to read or write the program's memory that the library was given so far.
+    pub fn requests(&self) -> u64 {
+        self.requests
+    }
+
     pub(super) fn begin_turn(&mut self) {
+        if !self.waiting.is_empty() {
+            self.begin_waiting();
+        }
         self.leave_all();
         self.company.in_turn = self.company.gathers;
+    }
+
+    /// Whether what is begun may wait for the end of a turn.
+    pub(crate) fn in_turn(&self) -> bool {
+        self.company.in_turn
     }
 
     #[inline]
     pub(super) fn end_turn(&mut self) {
         self.company.in_turn = false;
         self.company.end_row();
+        if !self.waiting.is_empty() {
+            self.begin_waiting();
+        }
         self.leave_all();
     }
 

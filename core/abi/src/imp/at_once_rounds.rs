@@ -132,7 +132,7 @@ unsafe fn run(
     }
     let (round, long) = (cells.next(), shown > IN_CELL);
     let Part { writes, awaits, joins_all, expects } = part(cells);
-    if long && !(cells.has_slots() && is_short(&call, cells))
+    if long && !(cells.has_slots() && is_short(call.shape, call.bytes as u64, call.in_place, cells))
         || !cells.has_room(round, if long { shown } else { 0 }, Sort::of(joins_all))
     {
         held.leave(false);
@@ -177,11 +177,11 @@ unsafe fn run(
 }
 
 /// Whether a call with long payloads is over in one round of them, and goes no other way.
-#[inline]
-fn is_short(call: &Call, cells: &Cells) -> bool {
-    let (shape, members, bytes) = (call.shape, cells.members(), call.bytes as u64);
+#[inline(never)]
+fn is_short(shape: Shape, bytes: u64, in_place: bool, cells: &Cells) -> bool {
+    let members = cells.members();
     is_one_round(shape, members, bytes, cells.attended_slot_bytes())
-        && !is_contested(shape, members, bytes, call.in_place, cells.is_crowded())
+        && !is_contested(shape, members, bytes, in_place, cells.is_crowded())
 }
 
 /// Waits a little for the stamps of `of`; then the cells to read from.

@@ -54,7 +54,7 @@ pub(crate) struct Peer {
     pub(crate) pause: Duration,
     /// A question is open.
     pub(crate) asked: bool,
-    /// Since when sends are refused although none is under way.
+    /// Since when sends are refused and none of those under way ends.
     pub(crate) stuck: Option<Instant>,
     /// Where it can be knocked at, where that tells something.
     pub(crate) door: Option<SocketAddr>,

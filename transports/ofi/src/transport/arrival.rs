@@ -40,7 +40,9 @@ impl Ofi {
             }
             Use::Send(number) => {
                 self.sending -= 1;
-                self.peers[number as usize].in_flight -= 1;
+                let peer = &mut self.peers[number as usize];
+                peer.in_flight -= 1;
+                peer.stuck = None;
                 if !good {
                     self.lose(number);
                 }

@@ -37,10 +37,8 @@ impl Ofi {
     pub(crate) fn refused(&mut self, number: u32, denied: Denied) -> Refused {
         match denied {
             Denied::Again => {
-                let peer = &mut self.peers[number as usize];
-                if peer.in_flight == 0 && peer.stuck.is_none() {
-                    peer.stuck = Some(Instant::now());
-                }
+                // Also while a send is under way: one that a provider took on a connection that closed then may never end.
+                self.peers[number as usize].stuck.get_or_insert_with(Instant::now);
                 Refused::Full
             }
             Denied::Failed(_) => {
@@ -128,6 +126,7 @@ impl Ofi {
             Ok(()) => {
                 peer.flow.was_sent();
                 peer.flow.news();
+                peer.stuck = None;
                 self.messages += 1;
                 Ok(())
             }

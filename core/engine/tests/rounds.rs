@@ -8,7 +8,7 @@ use weft_coll::rounds::{Outcome, Shape};
 use weft_datatype::{Datatype, Kernel, Memory, PredefinedOp};
 use weft_engine::{Arguments, BlockingRoundsCall, Engine, Rounds, Waiter, needs_slots};
 use weft_sim::Random;
-use weft_types::{PeerId, abi};
+use weft_types::{ErrorClass, PeerId, abi};
 
 /// Member 0 takes memory and tells the others.
 fn agree(engine: &mut Engine, me: u32, ranks: u32, slots: bool, post: &Post) -> u64 {
@@ -220,4 +220,20 @@ fn members_that_sleep_at_once() {
     for ranks in [2, 3, 5, 8, 20] {
         run(ranks, true);
     }
+}
+
+#[test]
+fn who_cannot_read_another_any_more_says_so_and_all_leave_for_that() {
+    let mut engines = node::engines_that(true, 3, false);
+    let peers: Vec<PeerId> = (0..3).map(PeerId).collect();
+    let block = engines[0].take_block(3, false);
+    let mut all: Vec<Rounds> = (0..)
+        .zip(&mut engines)
+        .map(|(me, engine)| engine.join_rounds(block, me, &peers).expect("joined"))
+        .collect();
+    let error = all[1].leave_unread(2);
+    assert_eq!(error.class(), ErrorClass::ACCESS);
+    assert!(error.to_string().contains("rank 1 cannot read the memory of rank 2"), "{error}");
+    let heard = all[0].leave_too();
+    assert_eq!((heard.class(), heard.to_string()), (error.class(), error.to_string()));
 }

@@ -4,7 +4,7 @@
 mod node;
 
 use std::sync::mpsc;
-use weft_coll::rounds::{Outcome, Shape};
+use weft_coll::rounds::{Outcome, Readers, Shape};
 use weft_datatype::{Datatype, Kernel, Memory, PredefinedOp};
 use weft_engine::{Arguments, BlockingRoundsCall, Engine, Rounds, Waiter, needs_slots};
 use weft_sim::Random;
@@ -147,10 +147,11 @@ fn member(me: u32, ranks: u32, oversubscribed: bool, seed: u64, mut engine: Engi
 }
 
 /// As many of the same long call as it takes to try both ways and to take one of them, with contributions that change.
-fn long_calls(me: u32, ranks: u32, mut engine: Engine, post: Post) {
+fn long_calls(me: u32, ranks: u32, read: bool, mut engine: Engine, post: Post) {
     let peers: Vec<PeerId> = (0..ranks).map(PeerId).collect();
     let block = agree(&mut engine, me, ranks, false, &post);
     let mut rounds = engine.join_rounds(block, me, &peers).expect("joined");
+    assert_eq!(rounds.can_read(), read);
     let block = agree(&mut engine, me, ranks, true, &post);
     engine.add_slots(block, &mut rounds).expect("added");
     let (size, count) = (ranks as usize, 10_000);
@@ -185,7 +186,7 @@ fn long_calls(me: u32, ranks: u32, mut engine: Engine, post: Post) {
 fn long_calls_go_either_way_of_members_that_can_read_one_another_and_of_others() {
     for (ranks, read) in [(2, true), (3, true), (4, true), (3, false)] {
         on_threads(node::engines_that(read, ranks, false), |me, engine, post| {
-            long_calls(me, ranks, engine, post)
+            long_calls(me, ranks, read, engine, post)
         });
     }
 }

@@ -11,9 +11,10 @@ use crate::peers::{Lead, LeadTarget};
 use crate::requests::{ANSWERED, KEYED, Phase, TAKEN};
 use std::ops::ControlFlow;
 use weft_api::{Handler, Sink, Transport};
+use weft_proto::turns::Course;
 use weft_proto::{EAGER_MOST, Key, charge};
 use weft_types::{Error, ErrorClass, Farewell, PeerId};
-use weft_wire::{Announce, Announced, Cts, Header, Kind, RemotePlace, SyncPrefix};
+use weft_wire::{Announce, Announced, Cts, Header, Kind, RemotePlace, SyncPrefix, payload};
 
 /// What is to be done with the transport because of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +26,18 @@ pub(crate) enum Todo {
     Fetch(u32),
     /// Nothing was taken: this process has not been met.
     Meet,
+    /// A receive waits for an offered message, whose sender began then: read it.
+    Offered {
+        slot: u32,
+        stamp: u64,
+    },
+    /// Nobody waits for an offered message: read it into the held one.
+    ReadHeld(u32),
+    /// A message of that length, whose sender began then, is complete: say how long it took.
+    Took {
+        length: u32,
+        stamp: u64,
+    },
     /// The receiver of a send has offered room to write to.
     Write(u32),
     /// The peer has ended MPI, or a part of it, after it has lost others, and answers nothing more there.
@@ -87,6 +100,9 @@ impl Engine {
             Todo::Nothing | Todo::Meet => {}
             Todo::Reply(header) => self.send_control(id, header, &[]),
             Todo::Fetch(slot) => self.fetch(slot),
+            Todo::Offered { slot, stamp } => self.take_offered(slot, stamp),
+            Todo::ReadHeld(message) => self.read_held(message),
+            Todo::Took { length, stamp } => self.tell_time(id, length, Course::Packets, stamp),
             Todo::Write(slot) => self.write_there(slot),
             Todo::Leave(farewell) => self.take_farewell(id, farewell),
             Todo::Broken(what) => self.broken(id, what),
@@ -194,6 +210,9 @@ impl State {
         match header.kind() {
             Some(Kind::Eager) => Todo::Nothing,
             Some(Kind::EagerSync) => self.eager_sync(index, header, payload),
+            Some(Kind::Rts) if header.flags() & Announce::OFFERED != 0 => {
+                self.offered(index, header, payload)
+            }
             Some(Kind::Rts) => self.announced(index, header, payload),
             Some(Kind::Fragment) if header.id() == 0 => self.lead_fragment(index, header, payload),
             Some(Kind::Fragment) => self.fragment(index, header, payload),
@@ -209,6 +228,10 @@ impl State {
             }
             Some(Kind::More) => self.more_is_wanted(index, header),
             Some(Kind::Written) => self.written(index, header),
+            Some(Kind::Took) => {
+                self.hear_time(index, header);
+                Todo::Nothing
+            }
             Some(Kind::Cancel) => self.forget(index, header),
             Some(Kind::CancelReply) => self.forgotten(index, header),
             // Whoever takes this one for lost has buried it; for what it does without him that means nothing.
@@ -300,7 +323,15 @@ impl State {
     }
 
     /// Keeps a message that no receive waits for.
-    fn keep(&mut self, index: u32, header: Header, length: u64, lead: u32, charged: u32, data: &[u8]) -> u32 {
+    pub(crate) fn keep(
+        &mut self,
+        index: u32,
+        header: Header,
+        length: u64,
+        lead: u32,
+        charged: u32,
+        data: &[u8],
+    ) -> u32 {
         let peer = self.peers.at(index).id;
         let slot = self.messages.insert(Place::Held, peer, header, length, lead, data);
         let entry = self.unexpected.insert(Key::of(header), slot);
@@ -324,8 +355,12 @@ impl State {
                 Some((announce, &[][..], Some(layouts.hear(&announced)?)))
             }),
         };
-        let Some((announce, data, scattered)) = read else {
+        let Some((mut announce, data, scattered)) = read else {
             return Todo::Broken("an announcement that cannot be read");
+        };
+        let stamp = match header.flags() & Announce::TIMED {
+            0 => 0,
+            _ => std::mem::take(&mut announce.address),
         };
         if self.peers.at(index).lead.is_some() {
             return Todo::Broken("an announcement before the last one's data");
@@ -345,8 +380,12 @@ impl State {
                 self.expect(slot, self.peers.at(index).id, header, &announce, scattered);
                 self.expect_place(slot, place);
                 self.place(slot, 0, data);
-                self.lead_goes_to(index, LeadTarget::Request(slot), left, announce.lead);
-                self.met(slot, synchronous)
+                self.lead_goes_to(index, LeadTarget::Request(slot), (left, announce.lead), stamp);
+                let todo = self.met(slot, synchronous);
+                match stamp != 0 && left == 0 {
+                    true => Todo::Took { length: announce.lead, stamp },
+                    false => todo,
+                }
             }
             None => {
                 let charged = if announce.lead > 0 { charge(announce.lead) } else { 0 };
@@ -361,7 +400,7 @@ impl State {
                 message.scattered = scattered;
                 message.place_there = place;
                 message.credit = credit;
-                self.lead_goes_to(index, LeadTarget::Message(slot), left, announce.lead);
+                self.lead_goes_to(index, LeadTarget::Message(slot), (left, announce.lead), 0);
                 Todo::Nothing
             }
         }
@@ -399,11 +438,18 @@ impl State {
         }
     }
 
-    /// Where the rest of a lead goes; a lead that is here already gives its budget back when a receive has it.
-    pub(crate) fn lead_goes_to(&mut self, index: u32, target: LeadTarget, left: u32, total: u32) {
+    /// Where the rest of a lead goes, of which `left` of `total` bytes are to come; a lead that is here already gives its budget back when a
+    /// receive has it. `stamp`: see [`Lead`].
+    pub(crate) fn lead_goes_to(
+        &mut self,
+        index: u32,
+        target: LeadTarget,
+        (left, total): (u32, u32),
+        stamp: u64,
+    ) {
         let peer = self.peers.at_mut(index);
         if left > 0 {
-            peer.lead = Some(Lead { target, left, total });
+            peer.lead = Some(Lead { target, left, total, stamp });
         } else if total > 0 && matches!(target, LeadTarget::Request(_)) {
             peer.ledger.release(charge(total));
         }
@@ -452,7 +498,7 @@ impl State {
             return Todo::Broken("data beyond what it announced");
         }
         lead.left -= data.len() as u32;
-        let Lead { target, left, total } = *lead;
+        let Lead { target, left, total, stamp } = *lead;
         if left == 0 {
             peer.lead = None;
         }
@@ -463,6 +509,9 @@ impl State {
                 }
                 self.place(slot, u64::from(offset), data);
                 self.end_when_all_is_here(slot);
+                if left == 0 && stamp != 0 {
+                    return Todo::Took { length: total, stamp };
+                }
             }
             LeadTarget::Message(slot) => self.messages.at_mut(slot).data.extend_from_slice(data),
             LeadTarget::Nobody if left == 0 => drop(peer.ledger.release(charge(total))),
@@ -517,7 +566,11 @@ impl State {
         if header.value() > request.length || header.value() < u64::from(request.lead) {
             return Todo::Broken("a demand for more data than there is");
         }
-        self.peers.at_mut(index).habits.note(request.length, false);
+        match request.is_offered() {
+            // It could not be read in one run.
+            true => self.peers.at_mut(index).was_late(request.length, self.config.offers_from),
+            false => self.peers.at_mut(index).habits.note(request.length, false),
+        }
         request.flags |= ANSWERED;
         request.remote = cts.request;
         request.wanted = header.value();
@@ -542,7 +595,11 @@ impl State {
         let request = self.requests.at_mut(slot);
         if taken && u64::from(request.lead) < request.length {
             let peer = self.peers.at_mut(index);
-            peer.habits.note(request.length, true);
+            if !request.is_offered() {
+                peer.habits.note(request.length, true);
+            } else if header.flags() & payload::LATE != 0 {
+                peer.was_late(request.length, self.config.offers_from);
+            }
             peer.announces_from(header.value() as u32);
         }
         request.flags |= if taken { ANSWERED | TAKEN } else { ANSWERED };

@@ -31,7 +31,7 @@ const ALONE: usize = 2;
 
 /// What became of an attempt to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sent {
+pub(crate) enum Sent {
     /// It has left.
     Yes,
     /// No room.
@@ -61,6 +61,13 @@ impl Engine {
         self.look_for_credit(to.peer, length);
         let index = self.contact(to.peer)?;
         let reads = mode != SendMode::Synchronous && self.state.is_read_in_row(index, &buffer);
+        let buffer = match mode == SendMode::Synchronous || reads {
+            true => buffer,
+            false => match self.send_in_turn(index, to, buffer) {
+                Ok(started) => return started,
+                Err(buffer) => buffer,
+            },
+        };
         let peer = self.state.peers.at_mut(index);
         if mode != SendMode::Synchronous
             && !reads
@@ -347,7 +354,7 @@ impl Engine {
         self.judge(index, sent)
     }
 
-    fn judge(&mut self, index: u32, sent: std::result::Result<(), Refused>) -> Sent {
+    pub(crate) fn judge(&mut self, index: u32, sent: std::result::Result<(), Refused>) -> Sent {
         match sent {
             Ok(()) => Sent::Yes,
             Err(Refused::Full) => Sent::Full,
@@ -386,6 +393,11 @@ impl Engine {
     /// Sends the packet that matching sees.
     fn transmit_envelope(&mut self, index: u32, slot: u32) -> Sent {
         let id = self.state.requests.id(slot).0;
+        if self.state.requests.at(slot).is_offered()
+            && let Some(sent) = self.transmit_offer(index, slot)
+        {
+            return sent;
+        }
         if self.state.requests.at(slot).length > u64::from(self.state.peers.at(index).limits.eager) {
             self.ask_whether_readable(index);
         }

@@ -19,6 +19,7 @@ mod landings;
 mod layouts;
 mod levels;
 mod messages;
+mod offers;
 mod outlook;
 mod own;
 mod paces;

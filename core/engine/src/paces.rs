@@ -10,6 +10,7 @@ use crate::layouts::plan;
 use crate::peers::Peer;
 use crate::requests::{READS, TIMED};
 use crate::types::EngineConfig;
+use nix::time::{ClockId, clock_gettime};
 use std::time::Instant;
 use weft_proto::{Paces, ReceivePlan};
 
@@ -35,6 +36,15 @@ pub(crate) struct Stopwatch {
 impl Stopwatch {
     pub(crate) fn new(clock: Clock) -> Stopwatch {
         Stopwatch { clock, begun: Instant::now(), drawn: 0, state: 1 }
+    }
+
+    /// Nanoseconds of a clock that all processes of a node share; not 0.
+    pub(crate) fn stamp(&mut self) -> u64 {
+        match self.clock {
+            Clock::Machine => clock_gettime(ClockId::CLOCK_MONOTONIC)
+                .map_or(1, |time| time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64),
+            Clock::Drawn => self.now(),
+        }
     }
 
     fn now(&mut self) -> u64 {

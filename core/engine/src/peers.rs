@@ -6,7 +6,7 @@ use crate::paces::Habits;
 use crate::zero_copy::Means;
 use std::collections::VecDeque;
 use weft_api::Capabilities;
-use weft_proto::{AnnounceLedger, AnnounceWindow, Paces, ReceiveLedger, SendLimits, SendWindow};
+use weft_proto::{AnnounceLedger, AnnounceWindow, Paces, ReceiveLedger, SendLimits, SendWindow, Turns};
 use weft_types::{ContextId, PeerId};
 use weft_wire::SmallPacket;
 
@@ -46,6 +46,8 @@ pub(crate) struct Lead {
     pub(crate) left: u32,
     /// Bytes in all.
     pub(crate) total: u32,
+    /// When its sender began, where that is wanted; else 0.
+    pub(crate) stamp: u64,
 }
 
 /// One process we have talked to.
@@ -82,6 +84,10 @@ pub(crate) struct Peer {
     pub(crate) means: Option<Box<Means>>,
     /// What streams and reading of its messages have cost, once there was one.
     pub(crate) paces: Option<Box<Paces>>,
+    /// Which way its messages of middle length take in turns, once there were some.
+    pub(crate) turns: Option<Box<Turns>>,
+    /// What it was owed when the last such message went to it: something else since says that it has sent something.
+    pub(crate) owed_then: u32,
     /// What it did with the messages that were announced to it.
     pub(crate) habits: Habits,
     /// Layouts that we have told each other, once there is one.
@@ -186,6 +192,8 @@ impl Peers {
             lead: None,
             means: None,
             paces: None,
+            turns: None,
+            owed_then: 0,
             habits: Habits::default(),
             layouts: None,
             announce: AnnounceWindow::new(announcements),

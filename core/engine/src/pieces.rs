@@ -13,6 +13,7 @@ use crate::types::{Arriving, Ending, Envelope, RequestId, Started, Status};
 use weft_api::{Handler, Transport};
 use weft_datatype::{RecvBuf, SendBuf, buffer};
 use weft_proto::announce::is_counted;
+use weft_proto::turns::Course;
 use weft_proto::{AnnounceCredit, EAGER_MOST, Key, charge};
 use weft_types::{PeerId, Result};
 use weft_wire::{Announce, Header, Kind};
@@ -27,6 +28,23 @@ impl Engine {
     /// first ones: how many bytes have left. `None`: nothing was done. After less than all, [`Engine::send_on`] must follow at
     /// once.
     pub fn send_pieces(&mut self, to: Envelope, bytes: &[u8], piece: usize) -> Option<usize> {
+        let offers_from = self.state.config.offers_from;
+        if self.state.peers.find_mut(to.peer)?.shall_be_offered(bytes.len(), offers_from) {
+            return None;
+        }
+        let moved = self.send_pieces_since(to, bytes, piece, 0)?;
+        self.long_has_left(to.peer, bytes.len());
+        Some(moved)
+    }
+
+    /// As [`Engine::send_pieces`], also in one piece, of a message whose receiver shall say how long it took since `stamp`; 0: it shall not.
+    pub(crate) fn send_pieces_since(
+        &mut self,
+        to: Envelope,
+        bytes: &[u8],
+        piece: usize,
+        stamp: u64,
+    ) -> Option<usize> {
         let state = &mut self.state;
         let peer = state.peers.find_mut(to.peer)?;
         let length = u32::try_from(bytes.len()).ok()?;
@@ -36,20 +54,21 @@ impl Engine {
         }
         let most = (peer.limits.packet as usize).saturating_sub(Announce::DATA);
         let piece = piece.min(peer.limits.eager as usize / 2).min(most);
-        if piece == 0 || bytes.len() <= piece {
+        if piece == 0 || (bytes.len() <= piece && stamp == 0) {
             return None;
         }
         let credit = match is_counted(to.context) {
             true => Some(peer.announce.take(to.context)?),
             false => None,
         };
-        let flags = if credit == Some(AnnounceCredit::Asked) { Announce::ASKED } else { 0 };
+        let asked = if credit == Some(AnnounceCredit::Asked) { Announce::ASKED } else { 0 };
+        let flags = if stamp == 0 { asked } else { asked | Announce::TIMED };
         let header =
             Header::new(Kind::Eager, to.context, to.source, to.tag).with_kind(Kind::Rts).with_flags(flags);
         // All that leaves unasked is the whole message: the receiver has nothing to say about it, so no request is named.
-        let announce = Announce { length: u64::from(length), address: 0, request: 0, lead: length };
-        let (first, mut rest) = bytes.split_at(piece);
-        let packet = Announce::packet(piece);
+        let announce = Announce { length: u64::from(length), address: stamp, request: 0, lead: length };
+        let (first, mut rest) = bytes.split_at(piece.min(bytes.len()));
+        let packet = Announce::packet(first.len());
         let sent =
             self.fabric.send_copy(to.peer, header, packet, |out| buffer::copy(first, announce.put(out)));
         if sent.is_err() {
@@ -59,7 +78,7 @@ impl Engine {
             return None;
         }
         peer.window.spend_open(charge(length));
-        let mut moved = piece;
+        let mut moved = first.len();
         while !rest.is_empty() {
             let (data, behind) = rest.split_at(piece.min(rest.len()));
             let header = Header::control(Kind::Fragment, 0, moved as u64);
@@ -137,6 +156,9 @@ impl Engine {
             if self.state.peers.at_mut(index).ledger.release(charge(announce.lead)) {
                 self.give_credit(from.peer);
             }
+            if header.flags() & Announce::TIMED != 0 {
+                self.tell_time(from.peer, announce.lead, Course::Packets, announce.address);
+            }
             let (source, tag) = (from.source, from.tag);
             return Ok(Arriving::Received(Status { source, tag, bytes: announce.length, cancelled: false }));
         }
@@ -145,7 +167,8 @@ impl Engine {
         let request = self.state.requests.at_mut(slot);
         (request.moved, request.owner) = (moved as u64, owner);
         let target = LeadTarget::Request(slot);
-        self.state.lead_goes_to(index, target, (length - moved) as u32, announce.lead);
+        let stamp = if header.flags() & Announce::TIMED == 0 { 0 } else { announce.address };
+        self.state.lead_goes_to(index, target, ((length - moved) as u32, announce.lead), stamp);
         Ok(Arriving::Begun(self.state.requests.id(slot)))
     }
 
@@ -199,7 +222,7 @@ impl Handler for First<'_> {
 
     #[inline]
     fn handle(self, header: Header, payload: &[u8]) -> (bool, Self::Outcome) {
-        const SPECIAL: u8 = !Announce::ASKED;
+        const SPECIAL: u8 = !(Announce::ASKED | Announce::TIMED);
         if header.kind() != Some(Kind::Rts) || header.flags() & SPECIAL != 0 || Key::of(header) != self.wanted
         {
             return (false, None);

@@ -68,7 +68,14 @@ impl Engine {
         match self.state.met(slot, synchronous) {
             Todo::Reply(header) => self.send_control(peer, header, &[]),
             Todo::Fetch(slot) => self.fetch(slot),
-            Todo::Nothing | Todo::Meet | Todo::Write(_) | Todo::Leave(_) | Todo::Broken(_) => {}
+            Todo::Nothing
+            | Todo::Meet
+            | Todo::Offered { .. }
+            | Todo::ReadHeld(_)
+            | Todo::Took { .. }
+            | Todo::Write(_)
+            | Todo::Leave(_)
+            | Todo::Broken(_) => {}
         }
         Ok(request)
     }

@@ -168,6 +168,11 @@ impl Request {
         self.buffer = Buffer::Recv(buffer);
     }
 
+    /// Whether a send was offered to be read ([`Announce::OFFERED`]).
+    pub(crate) const fn is_offered(&self) -> bool {
+        self.flags & (READS | LEASED) == READS && matches!(self.buffer, Buffer::Send(_))
+    }
+
     /// A send was announced; `moved` bytes of its lead have left with it.
     pub(crate) fn announced(&mut self, synchronous: bool, lead: u32, moved: u64) {
         if synchronous {

@@ -185,6 +185,8 @@ pub struct EngineConfig {
     pub eager_budget_total: u64,
     /// Largest message sent without asking, in bytes, if the peer's budget allows it.
     pub eager_limit: u32,
+    /// Shortest message that may be offered to its receiver for reading where both take turns (`weft_proto::turns`), in bytes.
+    pub offers_from: u32,
     /// Announced messages that one sender may have waiting at one receiver; 0: as follows from the eager budget.
     pub announcements_per_sender: u32,
     /// Shortest packet of a message that leaves in several, in bytes: what both ends copy at the same time.
@@ -207,6 +209,7 @@ impl EngineConfig {
             eager_budget_per_sender: 1 << 20,
             eager_budget_total: 64 << 20,
             eager_limit: 64 << 10,
+            offers_from: 12 << 10,
             announcements_per_sender: 0,
             piece: 32 << 10,
             gaps: Gaps::Auto,

@@ -112,6 +112,12 @@ impl ReceiveLedger {
         self.owed > self.batch
     }
 
+    /// What is not given back yet: another number after anything has come.
+    #[inline]
+    pub const fn owed(&self) -> u32 {
+        self.owed
+    }
+
     /// Whether it is time to give back.
     #[inline]
     pub const fn is_due(&self) -> bool {

@@ -11,6 +11,7 @@ pub mod paces;
 pub mod pattern;
 pub mod posted;
 pub mod rendezvous;
+pub mod turns;
 pub mod unexpected;
 
 pub use announce::{AnnounceCredit, AnnounceLedger, AnnounceWindow, announcements};
@@ -23,6 +24,7 @@ pub use paces::Paces;
 pub use pattern::{Key, Pattern};
 pub use posted::Posted;
 pub use rendezvous::{Rendezvous, RendezvousCosts, RendezvousPlan};
+pub use turns::Turns;
 pub use unexpected::Unexpected;
 
 /// An entry of a matching table, until it is taken or removed.

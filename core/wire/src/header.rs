@@ -19,7 +19,8 @@
 //! | Written | receiver's request | bytes written to that place | |
 //! | Fragment | receiver's request, 0 for the lead of the newest Rts | packed offset | data |
 //! | Matched | sender's request | 0 | |
-//! | Taken | sender's request | after a message that was read: from which length on others are worth announcing that could leave unasked, 0: none; else 0 | |
+//! | Taken | sender's request | after a message that was read: from which length on others are worth announcing that could leave unasked, 0: none; else 0; flag [`crate::payload::LATE`] when it was offered and nobody waited for it | |
+//! | Took | length of the message | nanoseconds from the time that it bore to its end here; flag [`crate::payload::READ`] when it was read | |
 //! | Credit | 0 | bytes of budget; announcements in the upper half | |
 //! | More | channel | announcements | |
 //! | Part | receiver's landing | epoch in the upper half, packed offset in the lower | data |
@@ -63,6 +64,8 @@ pub enum Kind {
     Part = 13,
     /// The sender has written what was asked for into the receiver's memory.
     Written = 14,
+    /// How long a message took whose announcement bore the time ([`crate::Announce::TIMED`]).
+    Took = 15,
 }
 
 impl Kind {
@@ -84,6 +87,7 @@ impl Kind {
             12 => Kind::Lost,
             13 => Kind::Part,
             14 => Kind::Written,
+            15 => Kind::Took,
             _ => return None,
         })
     }

@@ -16,6 +16,11 @@ pub struct Announce {
     pub lead: u32,
 }
 
+/// Flag of [`crate::Kind::Took`]: the message was read.
+pub const READ: u8 = 1;
+/// Flag of [`crate::Kind::Taken`]: no receive waited for the message when it was offered.
+pub const LATE: u8 = 1;
+
 impl Announce {
     /// Bytes on the wire.
     pub const BYTES: usize = 24;
@@ -30,6 +35,28 @@ impl Announce {
     pub const KEYED: u8 = 8;
     /// Header flag: announced because the receiver asked for more ([`crate::Kind::More`]), beyond the usual number.
     pub const ASKED: u8 = 2;
+    /// Header flag: the message could leave unasked and uses as much of the budget, but its receiver shall read it as soon as it hears of it,
+    /// whether or not a receive waits. Such an announcement has no lead, and the time behind it ([`Announce::stamped`]).
+    pub const OFFERED: u8 = 16;
+    /// Header flag: the receiver shall say how long the message took ([`crate::Kind::Took`]). Where all of it is the lead, `address` is the time
+    /// at which its sender began, by the clock of the node in nanoseconds.
+    pub const TIMED: u8 = 32;
+
+    /// As an offer travels: with the time at which its sender began.
+    pub fn stamped(&self, stamp: u64) -> [u8; Self::BYTES + 8] {
+        let mut out = [0; Self::BYTES + 8];
+        out[..Self::BYTES].copy_from_slice(&self.emit());
+        out[Self::BYTES..].copy_from_slice(&stamp.to_le_bytes());
+        out
+    }
+
+    /// The announcement and the time of an offer; `None` when the bytes make no sense.
+    pub fn parse_stamped(payload: &[u8]) -> Option<(Announce, u64)> {
+        let (front, stamp) = payload.split_last_chunk()?;
+        let (announce, data) = Announce::parse(front)?;
+        let sensible = data.is_empty() && announce.lead == 0 && announce.length > 0 && announce.address != 0;
+        sensible.then_some((announce, u64::from_le_bytes(*stamp)))
+    }
 
     /// As it travels.
     pub fn emit(&self) -> [u8; Self::BYTES] {
@@ -246,6 +273,9 @@ mod tests {
                 prop_assert_eq!(&packet[..Announce::BYTES], &bytes[..Announce::BYTES]);
                 prop_assert_eq!(&packet[bytes.len() - data.len()..], data);
                 prop_assert_eq!(packet.len(), bytes.len());
+            }
+            if let Some((announce, stamp)) = Announce::parse_stamped(&bytes) {
+                prop_assert_eq!(&announce.stamped(stamp)[..], &bytes[..]);
             }
             if let Some((announce, announced)) = Announced::parse(&bytes) {
                 let mut packet = vec![0; bytes.len()];

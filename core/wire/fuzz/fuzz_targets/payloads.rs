@@ -16,6 +16,9 @@ fuzz_target!(|bytes: &[u8]| {
         assert_eq!(packet[..Announce::BYTES], payload[..Announce::BYTES]);
         assert!(packet.ends_with(data));
     }
+    if let Some((announce, stamp)) = Announce::parse_stamped(payload) {
+        assert_eq!(&announce.stamped(stamp)[..], payload);
+    }
     if let Some((announce, announced)) = Announced::parse(payload) {
         assert!((announced.slot as usize) < Announced::SLOTS && announced.program.len() <= Announced::LONGEST);
         let mut packet = vec![0; payload.len()];

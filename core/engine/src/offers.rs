@@ -1,0 +1,246 @@
+//! Messages of middle length between two processes of a node that take turns ([`weft_proto::turns`]): sent in packets, or offered to be
+//! read.
+//!
+//! An offer is charged as the message is that it stands for, so its receiver reads it as soon as it hears of it, also when no receive waits: then into
+//! memory of its own, as if it had been sent. So whoever waits until an offer is taken waits for nothing but that the other process is in a
+//! call, and two processes that both send first and receive then still meet. Where it cannot be read after all, it is announced as any other
+//! message.
+
+use crate::arrive::Todo;
+use crate::depart::Sent;
+use crate::engine::{Engine, State};
+use crate::paces::announced_from;
+use crate::peers::Peer;
+use crate::requests::{Buffer, Phase, READS};
+use crate::types::{Envelope, Started};
+use weft_api::Transport;
+use weft_datatype::SendBuf;
+use weft_proto::turns::{Course, Turn, class_of};
+use weft_proto::{EAGER_MOST, Key, charge};
+use weft_types::{PeerId, Result};
+use weft_wire::{Announce, Header, Kind, payload};
+
+/// Longest message that is offered, in bytes: it is read in one go.
+const LONGEST: usize = 256 << 10;
+
+impl Peer {
+    /// Whether something has come from it since the last message of middle length went there.
+    const fn takes_turns(&self) -> bool {
+        self.ledger.owed() != self.owed_then
+    }
+
+    /// Whether the next message, of so many bytes, shall not go in packets that nobody times.
+    #[inline]
+    pub(crate) fn shall_be_offered(&self, bytes: usize, offers_from: u32) -> bool {
+        match &self.turns {
+            Some(turns) if bytes >= offers_from as usize => {
+                self.takes_turns() && turns.is_special(class_of(bytes as u64, offers_from))
+            }
+            _ => false,
+        }
+    }
+
+    /// The receiver of an offered message did not wait for it, or could not read it in one run.
+    #[cold]
+    pub(crate) fn was_late(&mut self, length: u64, offers_from: u32) {
+        if let Some(turns) = &mut self.turns {
+            turns.was_late(class_of(length, offers_from));
+        }
+    }
+}
+
+impl Engine {
+    /// A message that might have been offered has left in packets.
+    pub(crate) fn long_has_left(&mut self, to: PeerId, bytes: usize) {
+        let (offers_from, shared) = (self.state.config.offers_from, self.state.config.oversubscribed);
+        let Some(peer) = self.state.peers.find_mut(to) else { return };
+        if bytes < offers_from as usize || !peer.takes_turns() {
+            return;
+        }
+        peer.owed_then = peer.ledger.owed();
+        if peer.turns.is_none() && !shared && peer.means.is_none() && peer.is_compared() {
+            peer.turns = Some(Box::default());
+        }
+        if let Some(turns) = &mut peer.turns {
+            turns.count(class_of(bytes as u64, offers_from));
+        }
+    }
+
+    /// Sends a message that is offered, or timed; or gives it back, to go as any other.
+    pub(crate) fn send_in_turn(
+        &mut self,
+        index: u32,
+        to: Envelope,
+        buffer: SendBuf,
+    ) -> std::result::Result<Result<Started>, SendBuf> {
+        let Some(turn) = self.turn_of(index, &buffer) else { return Err(buffer) };
+        let length = buffer.len();
+        let stamp = if turn.timed { self.state.stopwatch.stamp() } else { 0 };
+        if turn.course == Course::Packets {
+            let bytes = if turn.timed { buffer.plain() } else { None };
+            return match bytes.and_then(|bytes| self.send_pieces_since(to, bytes, Engine::PIECE, stamp)) {
+                Some(moved) if moved == length => Ok(Ok(Started::Complete)),
+                Some(moved) => Ok(self.send_on(to, buffer, moved)),
+                None => Err(buffer),
+            };
+        }
+        let header = Header::new(Kind::Eager, to.context, to.source, to.tag);
+        let inserted = self.state.requests.insert(Phase::Queued, to.peer, header, Buffer::Send(buffer));
+        Ok(inserted.and_then(|slot| {
+            let request = self.state.requests.at_mut(slot);
+            (request.length, request.read) = (length as u64, stamp);
+            request.flags |= READS;
+            self.leave(index, slot)
+        }))
+    }
+
+    /// How the next message to a peer goes, where it takes turns with it and may leave at once; it must go so.
+    fn turn_of(&mut self, index: u32, buffer: &SendBuf) -> Option<Turn> {
+        let offers_from = self.state.config.offers_from;
+        let peer = self.state.peers.at_mut(index);
+        let length = buffer.len();
+        // An open window says: connected, alive, and nothing queues or is held back that this message could overtake.
+        let may = peer.shall_be_offered(length, offers_from)
+            && length <= LONGEST.min(peer.limits.eager as usize)
+            && charge(length as u32) <= peer.window.open()
+            && peer.is_compared()
+            && buffer.plain().is_some();
+        if !may {
+            return None;
+        }
+        peer.owed_then = peer.ledger.owed();
+        Some(peer.turns.as_mut()?.next(class_of(length as u64, offers_from)))
+    }
+
+    /// Sends the announcement of an offered message; `None`: there is no budget for it any more, and it goes as any other.
+    pub(crate) fn transmit_offer(&mut self, index: u32, slot: u32) -> Option<Sent> {
+        let id = self.state.requests.id(slot).0;
+        let peer = self.state.peers.at_mut(index);
+        let request = self.state.requests.at_mut(slot);
+        let (length, stamp) = (request.length, request.read);
+        let address = request.send_buf().contiguous_address().filter(|_| peer.capabilities.single_copy);
+        let (Some(address), true) = (address, charge(length as u32) <= peer.window.left()) else {
+            request.flags &= !READS;
+            return None;
+        };
+        let Some(asked) = crate::held::credit(request, &mut peer.announce) else { return Some(Sent::Held) };
+        let timed = if stamp == 0 { 0 } else { Announce::TIMED };
+        let header = request.header.with_kind(Kind::Rts).with_flags(asked | timed | Announce::OFFERED);
+        let packet = Announce { length, address, request: id, lead: 0 }.stamped(stamp);
+        let sent = self.fabric.send_copy(peer.id, header, packet.len(), |out| out.copy_from_slice(&packet));
+        if sent.is_ok() {
+            peer.window.spend(charge(length as u32));
+            request.announced(false, 0, 0);
+        }
+        Some(self.judge(index, sent))
+    }
+
+    /// Reads an offered message for which a receive waits.
+    pub(crate) fn take_offered(&mut self, slot: u32, stamp: u64) {
+        let request = self.state.requests.at_mut(slot);
+        let (peer, address, wanted) = (request.peer, request.address, request.wanted);
+        let (remote, length) = (request.remote, request.length);
+        let room = request.recv_buf().as_mut_slice().and_then(|all| all.get_mut(..wanted as usize));
+        let read = match room {
+            Some(room) if wanted > 0 => self.fabric.read_remote(peer, address, room).is_ok(),
+            _ => false,
+        };
+        if !read {
+            // Gaps here, no room, or the kernel denies it: as any other that is announced.
+            return self.fetch(slot);
+        }
+        self.state.requests.at_mut(slot).moved = wanted;
+        self.say_taken(peer, remote, 0);
+        self.state.end_when_all_is_here(slot);
+        if stamp != 0 {
+            self.tell_time(peer, length as u32, Course::Read, stamp);
+        }
+    }
+
+    /// Reads an offered message for which no receive waits.
+    #[cold]
+    pub(crate) fn read_held(&mut self, slot: u32) {
+        let message = self.state.messages.at_mut(slot);
+        let (peer, address, length) = (message.peer, message.address, message.length);
+        let mut data = std::mem::take(&mut message.data);
+        data.resize(length as usize, 0);
+        let read = self.fabric.read_remote(peer, address, &mut data).is_ok();
+        let message = self.state.messages.at_mut(slot);
+        if read {
+            message.data = data;
+            let remote = std::mem::replace(&mut message.remote, 0);
+            return self.say_taken(peer, remote, payload::LATE);
+        }
+        // Announced as any other: nothing is held of it, and its receive will ask for it.
+        data.clear();
+        (message.data, message.lead, message.address) = (data, 0, 0);
+        let charged = std::mem::replace(&mut message.charged, 0);
+        if self.state.peers.find_mut(peer).is_some_and(|peer| peer.ledger.release(charged)) {
+            self.give_credit(peer);
+        }
+    }
+
+    /// Tells the sender of an offered message that its memory is its own again.
+    fn say_taken(&mut self, id: PeerId, remote: u32, flags: u8) {
+        let from = self.state.peers.find_mut(id).map_or(0, |peer| announced_from(peer.paces.as_deref()));
+        let header = Header::control(Kind::Taken, remote, u64::from(from)).with_flags(flags);
+        self.send_control(id, header, &[]);
+    }
+
+    /// Tells the sender of a message how long it took.
+    #[cold]
+    pub(crate) fn tell_time(&mut self, id: PeerId, length: u32, course: Course, stamp: u64) {
+        let took = self.state.stopwatch.stamp().saturating_sub(stamp);
+        let flags = if course == Course::Read { payload::READ } else { 0 };
+        self.send_control(id, Header::control(Kind::Took, length, took).with_flags(flags), &[]);
+    }
+}
+
+impl State {
+    /// The announcement of a message that is offered.
+    pub(crate) fn offered(&mut self, index: u32, header: Header, payload: &[u8]) -> Todo {
+        const KNOWN: u8 = Announce::OFFERED | Announce::TIMED | Announce::ASKED;
+        let peer = self.peers.at(index);
+        let announce = Announce::parse_stamped(payload).filter(|(announce, _)| {
+            let fits = announce.length <= u64::from(EAGER_MOST);
+            fits && charge(announce.length as u32) <= peer.budget && header.flags() & !KNOWN == 0
+        });
+        let Some((announce, stamp)) = announce else {
+            return Todo::Broken("an offer that cannot be read");
+        };
+        if peer.lead.is_some() {
+            return Todo::Broken("an offer before the last message's data");
+        }
+        let Ok(credit) = self.count_announcement(index, header) else {
+            return Todo::Broken("more announcements than it may");
+        };
+        let charged = charge(announce.length as u32);
+        match self.posted.take(Key::of(header)) {
+            Some(slot) => {
+                self.requests.moving += 1;
+                self.announcement_left(index, credit);
+                self.expect(slot, self.peers.at(index).id, header, &announce, None);
+                self.peers.at_mut(index).ledger.release(charged);
+                Todo::Offered { slot, stamp }
+            }
+            None => {
+                let slot = self.keep(index, header, announce.length, announce.length as u32, charged, &[]);
+                let message = self.messages.at_mut(slot);
+                (message.remote, message.address, message.credit) =
+                    (announce.request, announce.address, credit);
+                Todo::ReadHeld(slot)
+            }
+        }
+    }
+
+    /// The receiver of a timed message says how long it took.
+    #[cold]
+    pub(crate) fn hear_time(&mut self, index: u32, header: Header) {
+        let offers_from = self.config.offers_from;
+        if let Some(turns) = &mut self.peers.at_mut(index).turns {
+            let course = if header.flags() & payload::READ != 0 { Course::Read } else { Course::Packets };
+            let took = header.value().min(u64::from(u32::MAX)) as u32;
+            turns.note(class_of(u64::from(header.id()), offers_from), course, took);
+        }
+    }
+}

@@ -31,8 +31,6 @@ pub(crate) enum Todo {
         slot: u32,
         stamp: u64,
     },
-    /// Nobody waits for an offered message: read it into the held one.
-    ReadHeld(u32),
     /// A message of that length, whose sender began then, is complete: say how long it took.
     Took {
         length: u32,
@@ -101,7 +99,6 @@ impl Engine {
             Todo::Reply(header) => self.send_control(id, header, &[]),
             Todo::Fetch(slot) => self.fetch(slot),
             Todo::Offered { slot, stamp } => self.take_offered(slot, stamp),
-            Todo::ReadHeld(message) => self.read_held(message),
             Todo::Took { length, stamp } => self.tell_time(id, length, Course::Packets, stamp),
             Todo::Write(slot) => self.write_there(slot),
             Todo::Leave(farewell) => self.take_farewell(id, farewell),
@@ -568,7 +565,7 @@ impl State {
         }
         match request.is_offered() {
             // It could not be read in one run.
-            true => self.peers.at_mut(index).was_late(request.length, self.config.offers_from),
+            true => self.peers.at_mut(index).was_taken(request.length, self.config.offers_from, true),
             false => self.peers.at_mut(index).habits.note(request.length, false),
         }
         request.flags |= ANSWERED;
@@ -595,10 +592,12 @@ impl State {
         let request = self.requests.at_mut(slot);
         if taken && u64::from(request.lead) < request.length {
             let peer = self.peers.at_mut(index);
-            if !request.is_offered() {
-                peer.habits.note(request.length, true);
-            } else if header.flags() & payload::LATE != 0 {
-                peer.was_late(request.length, self.config.offers_from);
+            match request.is_offered() {
+                true => {
+                    let late = header.flags() & payload::LATE != 0;
+                    peer.was_taken(request.length, self.config.offers_from, late);
+                }
+                false => peer.habits.note(request.length, true),
             }
             peer.announces_from(header.value() as u32);
         }

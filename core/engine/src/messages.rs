@@ -1,6 +1,7 @@
 //! Messages that are here before their receive, and the recycled memory that holds their data.
 
 use crate::layouts::Scattered;
+use crate::offers::Offer;
 use crate::requests::{GENERATIONS, SLOT_BITS, join, split};
 use crate::types::MessageId;
 use weft_proto::{AnnounceCredit, EntryId};
@@ -28,6 +29,8 @@ pub(crate) struct Message {
     pub(crate) scattered: Option<Box<Scattered>>,
     /// Where it can be read in registered memory.
     pub(crate) place_there: Option<RemotePlace>,
+    /// It is offered, and nobody has begun to read it.
+    pub(crate) offer: Option<Offer>,
     /// Budget that it uses while it is here.
     pub(crate) charged: u32,
     /// What it was announced on, when that is counted.
@@ -84,6 +87,7 @@ impl Messages {
             address: 0,
             scattered: None,
             place_there: None,
+            offer: None,
             charged: 0,
             credit: None,
             data: memory,
@@ -136,6 +140,7 @@ impl Messages {
     pub(crate) fn remove(&mut self, slot: u32) {
         let message = &mut self.slots[slot as usize];
         self.pool.put(std::mem::take(&mut message.data));
+        message.offer = None;
         let ticket = std::mem::take(&mut message.ticket);
         if ticket != 0 {
             let place = &mut self.extracted[ticket as usize];

@@ -1,10 +1,13 @@
 //! Messages of middle length between two processes of a node that take turns ([`weft_proto::turns`]): sent in packets, or offered to be
 //! read.
 //!
-//! An offer is charged as the message is that it stands for, so its receiver reads it as soon as it hears of it, also when no receive waits: then into
-//! memory of its own, as if it had been sent. So whoever waits until an offer is taken waits for nothing but that the other process is in a
-//! call, and two processes that both send first and receive then still meet. Where it cannot be read after all, it is announced as any other
-//! message.
+//! An offer is charged as the message is that it stands for, so its receiver reads it also when no receive waits: then into memory of its own,
+//! as if it had been sent. So whoever waits until an offer is taken waits for nothing but that the other process is in a call, and two processes
+//! that both send first and receive then still meet. Where it cannot be read after all, it is announced as any other message.
+//!
+//! Who takes turns often hears of an offer just before it calls for it: at the end of the call that sent the last message the other way. So an
+//! offer that no receive waits for lies for some rounds of progress ([`PATIENCE`]) before it is read into memory of the library's. It
+//! stands among the reads meanwhile ([`HELD`]).
 
 use crate::arrive::Todo;
 use crate::depart::Sent;
@@ -12,16 +15,31 @@ use crate::engine::{Engine, State};
 use crate::paces::announced_from;
 use crate::peers::Peer;
 use crate::requests::{Buffer, Phase, READS};
-use crate::types::{Envelope, Started};
+use crate::types::{Arriving, Envelope, Started, Status};
 use weft_api::Transport;
-use weft_datatype::SendBuf;
+use weft_datatype::{RecvBuf, SendBuf};
 use weft_proto::turns::{Course, Turn, class_of};
 use weft_proto::{EAGER_MOST, Key, charge};
 use weft_types::{PeerId, Result};
 use weft_wire::{Announce, Header, Kind, payload};
 
+/// Rounds of progress before an offer is read that no receive waits for: more than end a call.
+const PATIENCE: u8 = 4;
+
+/// Marks the number of a message in the list of reads, where others are those of receives.
+pub(crate) const HELD: u32 = 1 << 31;
+
 /// Longest message that is offered, in bytes: it is read in one go.
 const LONGEST: usize = 256 << 10;
+
+/// A message that is offered and that no receive has asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Offer {
+    /// When its sender began, where that is wanted; else 0.
+    pub(crate) stamp: u64,
+    /// Rounds of progress before it is read.
+    patience: u8,
+}
 
 impl Peer {
     /// Whether something has come from it since the last message of middle length went there.
@@ -40,11 +58,10 @@ impl Peer {
         }
     }
 
-    /// The receiver of an offered message did not wait for it, or could not read it in one run.
-    #[cold]
-    pub(crate) fn was_late(&mut self, length: u64, offers_from: u32) {
+    /// The receiver of an offered message has taken it; `late`: it did not wait for it, or could not read it in one run.
+    pub(crate) fn was_taken(&mut self, length: u64, offers_from: u32, late: bool) {
         if let Some(turns) = &mut self.turns {
-            turns.was_late(class_of(length, offers_from));
+            turns.was_taken(class_of(length, offers_from), late);
         }
     }
 }
@@ -53,14 +70,18 @@ impl Engine {
     /// A message that might have been offered has left in packets.
     pub(crate) fn long_has_left(&mut self, to: PeerId, bytes: usize) {
         let (offers_from, shared) = (self.state.config.offers_from, self.state.config.oversubscribed);
-        let Some(peer) = self.state.peers.find_mut(to) else { return };
+        let Some(index) = self.state.peers.index(to) else { return };
+        let peer = self.state.peers.at_mut(index);
         if bytes < offers_from as usize || !peer.takes_turns() {
             return;
         }
         peer.owed_then = peer.ledger.owed();
-        if peer.turns.is_none() && !shared && peer.means.is_none() && peer.is_compared() {
-            peer.turns = Some(Box::default());
+        if peer.turns.is_none() && !shared && peer.means.is_none() {
+            self.ask_whether_readable(index);
+            let peer = self.state.peers.at_mut(index);
+            peer.turns = peer.is_compared().then(Box::default);
         }
+        let peer = self.state.peers.at_mut(index);
         if let Some(turns) = &mut peer.turns {
             turns.count(class_of(bytes as u64, offers_from));
         }
@@ -157,23 +178,76 @@ impl Engine {
         }
     }
 
-    /// Reads an offered message for which no receive waits.
+    /// Receives an offered message that a call has just taken from the transport, without a request where it can be read. `(index, owner)`:
+    /// the peer, and what a request is tagged with.
+    ///
+    /// # Errors
+    /// The peer has sent nonsense, and is buried; or all request slots are in use.
+    pub(crate) fn receive_offer(
+        &mut self,
+        from: Envelope,
+        (index, owner): (u32, u32),
+        mut buffer: RecvBuf,
+        (header, announce, stamp): (Header, Announce, u64),
+    ) -> Result<Arriving> {
+        let length = announce.length as usize;
+        let room = buffer.as_mut_slice().and_then(|all| all.get_mut(..length));
+        let read =
+            room.is_some_and(|room| self.fabric.read_remote(from.peer, announce.address, room).is_ok());
+        if read {
+            self.say_taken(from.peer, announce.request, 0);
+        }
+        self.state.changes = self.state.changes.wrapping_add(1);
+        let Ok(credit) = self.state.count_announcement(index, header) else {
+            self.broken(from.peer, "more announcements than it may");
+            return Err(self.state.absence(from.peer));
+        };
+        self.state.announcement_left(index, credit);
+        while let Some(index) = self.state.owing.pop() {
+            self.give_credit(self.state.peers.at(index).id);
+        }
+        if self.state.peers.at_mut(index).ledger.release(charge(length as u32)) {
+            self.give_credit(from.peer);
+        }
+        if read {
+            if stamp != 0 {
+                self.tell_time(from.peer, length as u32, Course::Read, stamp);
+            }
+            let (source, tag) = (from.source, from.tag);
+            return Ok(Arriving::Received(Status { source, tag, bytes: announce.length, cancelled: false }));
+        }
+        let slot = self.state.requests.insert(Phase::Receiving, from.peer, header, Buffer::Recv(buffer))?;
+        self.state.expect(slot, from.peer, header, &announce, None);
+        self.state.requests.at_mut(slot).owner = owner;
+        let request = self.state.requests.id(slot);
+        self.fetch(slot);
+        Ok(Arriving::Begun(request))
+    }
+
+    /// Reads an offered message for which no receive waits, when it has lain long enough.
     #[cold]
     pub(crate) fn read_held(&mut self, slot: u32) {
         let message = self.state.messages.at_mut(slot);
+        // None: it has been received meanwhile.
+        let Some(offer) = &mut message.offer else { return };
+        if offer.patience > 0 {
+            offer.patience -= 1;
+            return self.state.reading.push_back(HELD | slot);
+        }
+        message.offer = None;
         let (peer, address, length) = (message.peer, message.address, message.length);
         let mut data = std::mem::take(&mut message.data);
         data.resize(length as usize, 0);
         let read = self.fabric.read_remote(peer, address, &mut data).is_ok();
         let message = self.state.messages.at_mut(slot);
         if read {
-            message.data = data;
+            (message.data, message.lead) = (data, length as u32);
             let remote = std::mem::replace(&mut message.remote, 0);
             return self.say_taken(peer, remote, payload::LATE);
         }
         // Announced as any other: nothing is held of it, and its receive will ask for it.
         data.clear();
-        (message.data, message.lead, message.address) = (data, 0, 0);
+        (message.data, message.address) = (data, 0);
         let charged = std::mem::replace(&mut message.charged, 0);
         if self.state.peers.find_mut(peer).is_some_and(|peer| peer.ledger.release(charged)) {
             self.give_credit(peer);
@@ -196,16 +270,20 @@ impl Engine {
     }
 }
 
+/// An offer and when its sender began, which is wanted when it is not 0; `None` when it makes no sense or goes beyond the sender's `budget`.
+pub(crate) fn parse(header: Header, payload: &[u8], budget: u32) -> Option<(Announce, u64)> {
+    const KNOWN: u8 = Announce::OFFERED | Announce::TIMED | Announce::ASKED;
+    Announce::parse_stamped(payload).filter(|(announce, _)| {
+        let fits = announce.length <= u64::from(EAGER_MOST);
+        fits && charge(announce.length as u32) <= budget && header.flags() & !KNOWN == 0
+    })
+}
+
 impl State {
     /// The announcement of a message that is offered.
     pub(crate) fn offered(&mut self, index: u32, header: Header, payload: &[u8]) -> Todo {
-        const KNOWN: u8 = Announce::OFFERED | Announce::TIMED | Announce::ASKED;
         let peer = self.peers.at(index);
-        let announce = Announce::parse_stamped(payload).filter(|(announce, _)| {
-            let fits = announce.length <= u64::from(EAGER_MOST);
-            fits && charge(announce.length as u32) <= peer.budget && header.flags() & !KNOWN == 0
-        });
-        let Some((announce, stamp)) = announce else {
+        let Some((announce, stamp)) = parse(header, payload, peer.budget) else {
             return Todo::Broken("an offer that cannot be read");
         };
         if peer.lead.is_some() {
@@ -224,11 +302,13 @@ impl State {
                 Todo::Offered { slot, stamp }
             }
             None => {
-                let slot = self.keep(index, header, announce.length, announce.length as u32, charged, &[]);
+                let slot = self.keep(index, header, announce.length, 0, charged, &[]);
                 let message = self.messages.at_mut(slot);
                 (message.remote, message.address, message.credit) =
                     (announce.request, announce.address, credit);
-                Todo::ReadHeld(slot)
+                message.offer = Some(Offer { stamp, patience: PATIENCE });
+                self.reading.push_back(HELD | slot);
+                Todo::Nothing
             }
         }
     }

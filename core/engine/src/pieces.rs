@@ -7,6 +7,7 @@
 
 use crate::arrive::{Arrival, DRAIN_BURST, Todo};
 use crate::engine::Engine;
+use crate::offers;
 use crate::peers::LeadTarget;
 use crate::requests::{Buffer, Phase};
 use crate::types::{Arriving, Ending, Envelope, RequestId, Started, Status};
@@ -107,7 +108,7 @@ impl Engine {
         self.leave(index, slot)
     }
 
-    /// Receives the message that [`Engine::receive_at_once`] has just said is announced, if all of it comes unasked, into a
+    /// Receives the message that [`Engine::receive_at_once`] has just said is announced, if all of it comes unasked or it is offered, into a
     /// buffer that lies in one run and has room for it. When its packets stop coming for `turns` looks (about 10 ns each), a
     /// receive tagged with `owner` stands for what is still to come.
     ///
@@ -130,7 +131,13 @@ impl Engine {
         let Some(room) = buffer.as_mut_slice() else { return Ok(Arriving::Nothing(buffer)) };
         let wanted = Key::new(from.context, from.source, from.tag);
         let first = self.fabric.receive(from.peer, First { wanted, room, budget });
-        let Some(Some((header, announce, first))) = first else { return Ok(Arriving::Nothing(buffer)) };
+        let (header, announce, first) = match first {
+            Some(Some(Found::Piece(header, announce, first))) => (header, announce, first),
+            Some(Some(Found::Offer(header, announce, stamp))) => {
+                return self.receive_offer(from, (index, owner), buffer, (header, announce, stamp));
+            }
+            _ => return Ok(Arriving::Nothing(buffer)),
+        };
         let length = announce.lead as usize;
         let (mut moved, mut looks) = (first, 0);
         while moved < length && looks < turns {
@@ -209,22 +216,40 @@ impl Engine {
     }
 }
 
-/// The packet that announces a message of which all comes unasked, to a receive with room for it; any other packet stays.
+/// The packet that announces a message of which all comes unasked, or that is offered, to a receive with room for it; any other packet
+/// stays.
 struct First<'a> {
     wanted: Key,
     room: &'a mut [u8],
     budget: u32,
 }
 
+/// What [`First`] has taken.
+enum Found {
+    /// What the first packet says, and how many of the bytes it brought.
+    Piece(Header, Announce, usize),
+    /// An offer, and when its sender began.
+    Offer(Header, Announce, u64),
+}
+
 impl Handler for First<'_> {
-    /// What it says, and how many of the bytes it brought.
-    type Outcome = Option<(Header, Announce, usize)>;
+    type Outcome = Option<Found>;
 
     #[inline]
     fn handle(self, header: Header, payload: &[u8]) -> (bool, Self::Outcome) {
         const SPECIAL: u8 = !(Announce::ASKED | Announce::TIMED);
-        if header.kind() != Some(Kind::Rts) || header.flags() & SPECIAL != 0 || Key::of(header) != self.wanted
-        {
+        if header.kind() != Some(Kind::Rts) || Key::of(header) != self.wanted {
+            return (false, None);
+        }
+        if header.flags() & SPECIAL == Announce::OFFERED {
+            let offer = offers::parse(header, payload, self.budget);
+            let offer = offer.filter(|(announce, _)| announce.length as usize <= self.room.len());
+            return match offer {
+                Some((announce, stamp)) => (true, Some(Found::Offer(header, announce, stamp))),
+                None => (false, None),
+            };
+        }
+        if header.flags() & SPECIAL != 0 {
             return (false, None);
         }
         let Some((announce, data)) = Announce::parse(payload) else { return (false, None) };
@@ -234,7 +259,7 @@ impl Handler for First<'_> {
             return (false, None);
         }
         buffer::copy(data, &mut self.room[..data.len()]);
-        (true, Some((header, announce, data.len())))
+        (true, Some(Found::Piece(header, announce, data.len())))
     }
 }
 

@@ -4,6 +4,7 @@ use crate::arrive::{Todo, truncated};
 use crate::engine::{Engine, pattern};
 use crate::layouts::plan;
 use crate::messages::Place;
+use crate::offers::HELD;
 use crate::paces::announced_from;
 use crate::peers::LeadTarget;
 use crate::requests::{Buffer, Phase, TIMED};
@@ -50,6 +51,7 @@ impl Engine {
             lead: found.lead,
         };
         let (scattered, place_there) = (found.scattered.take(), found.place_there);
+        let offer = found.offer.take();
         let data = std::mem::take(&mut found.data);
         let whole = data.len() as u64 == announce.length;
         self.state.expect(slot, peer, header, &announce, scattered);
@@ -65,13 +67,16 @@ impl Engine {
             self.state.finish(slot, Some(error));
             return Ok(request);
         }
+        if let Some(offer) = offer {
+            self.take_offered(slot, offer.stamp);
+            return Ok(request);
+        }
         match self.state.met(slot, synchronous) {
             Todo::Reply(header) => self.send_control(peer, header, &[]),
             Todo::Fetch(slot) => self.fetch(slot),
             Todo::Nothing
             | Todo::Meet
             | Todo::Offered { .. }
-            | Todo::ReadHeld(_)
             | Todo::Took { .. }
             | Todo::Write(_)
             | Todo::Leave(_)
@@ -197,6 +202,10 @@ impl Engine {
     /// Reads some more from a sender's memory. True when there was something to read.
     pub(crate) fn read_some(&mut self) -> bool {
         let Some(slot) = self.state.reading.pop_front() else { return false };
+        if slot & HELD != 0 {
+            self.read_held(slot & !HELD);
+            return true;
+        }
         let request = self.state.requests.at_mut(slot);
         let (start, end) = (request.read, request.wanted.min(request.read + READ_BURST));
         let (peer, address) = (request.peer, request.address);

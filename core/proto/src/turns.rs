@@ -36,6 +36,8 @@ const RUN: u32 = 4;
 const TRIAL: u32 = 4 * RUN;
 /// Messages before the first trial: few are not worth one.
 const BEFORE: u32 = 8;
+/// Messages in a row that find their receiver elsewhere before they go in packets for a while.
+const LATE: u8 = 3;
 /// Messages from the first trial to the second.
 const FIRST_REST: u32 = 256;
 /// The same at most. Each trial that finds the same is followed by four times as many.
@@ -52,6 +54,8 @@ struct Class {
     rest: u32,
     /// Nanoseconds of the fastest message either way in this trial.
     best: [u32; 2],
+    /// Messages in a row for which their receiver did not wait.
+    late: u8,
     /// The first of a run is not told yet.
     fresh: [bool; 2],
 }
@@ -62,6 +66,7 @@ const NEW: Class = Class {
     trying: false,
     rest: FIRST_REST,
     best: [u32::MAX; 2],
+    late: 0,
     fresh: [true; 2],
 };
 
@@ -140,11 +145,15 @@ impl Turns {
         *best = took.min(*best);
     }
 
-    /// The receiver of a message that was to be read did not wait for it, or could not read it.
-    pub fn was_late(&mut self, class: usize) {
+    /// A message that was to be read is taken; `late`: its receiver did not wait for it, or could not read it.
+    pub fn was_taken(&mut self, class: usize, late: bool) {
         let Some(class) = self.classes.get_mut(class) else { return };
-        if class.found == Course::Read || class.trying {
-            class.settle(Course::Packets);
+        class.late = if late { class.late + 1 } else { 0 };
+        if class.late == LATE {
+            class.late = 0;
+            if class.found == Course::Read || class.trying {
+                class.settle(Course::Packets);
+            }
         }
     }
 }
@@ -262,13 +271,16 @@ mod tests {
         let mut turns = Turns::default();
         trial(&mut turns, 1000, 700);
         assert_eq!(found(&mut turns), Course::Read);
-        turns.was_late(1);
+        for late in [true, true, false, true, true] {
+            turns.was_taken(1, late);
+        }
+        assert!(turns.is_special(1), "three in a row");
+        turns.was_taken(1, true);
         assert!(!turns.is_special(1));
         assert_eq!(trial(&mut turns, 1000, 700), 4 * FIRST_REST);
-        // Told twice it says no more.
-        turns.was_late(1);
-        turns.was_late(1);
-        turns.was_late(CLASSES);
+        // Told again it says no more.
+        (0..2 * LATE).for_each(|_| turns.was_taken(1, true));
+        turns.was_taken(CLASSES, true);
         turns.note(CLASSES, Course::Read, 1);
         assert_eq!(trial(&mut turns, 1000, 700), 16 * FIRST_REST);
     }

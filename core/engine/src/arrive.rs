@@ -397,6 +397,7 @@ impl State {
                 message.scattered = scattered;
                 message.place_there = place;
                 message.credit = credit;
+                message.stamp = stamp;
                 self.lead_goes_to(index, LeadTarget::Message(slot), (left, announce.lead), 0);
                 Todo::Nothing
             }

@@ -63,7 +63,7 @@ impl Engine {
         let reads = mode != SendMode::Synchronous && self.state.is_read_in_row(index, &buffer);
         let buffer = match mode == SendMode::Synchronous || reads {
             true => buffer,
-            false => match self.send_in_turn(index, to, buffer) {
+            false => match self.send_in_turn(to, buffer) {
                 Ok(started) => return started,
                 Err(buffer) => buffer,
             },

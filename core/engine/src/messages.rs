@@ -1,7 +1,6 @@
 //! Messages that are here before their receive, and the recycled memory that holds their data.
 
 use crate::layouts::Scattered;
-use crate::offers::Offer;
 use crate::requests::{GENERATIONS, SLOT_BITS, join, split};
 use crate::types::MessageId;
 use weft_proto::{AnnounceCredit, EntryId};
@@ -29,8 +28,10 @@ pub(crate) struct Message {
     pub(crate) scattered: Option<Box<Scattered>>,
     /// Where it can be read in registered memory.
     pub(crate) place_there: Option<RemotePlace>,
-    /// It is offered, and nobody has begun to read it.
-    pub(crate) offer: Option<Offer>,
+    /// It is offered and not read yet: rounds of progress before that is done.
+    pub(crate) patience: Option<u8>,
+    /// When its sender began, where that is wanted; else 0.
+    pub(crate) stamp: u64,
     /// Budget that it uses while it is here.
     pub(crate) charged: u32,
     /// What it was announced on, when that is counted.
@@ -87,7 +88,8 @@ impl Messages {
             address: 0,
             scattered: None,
             place_there: None,
-            offer: None,
+            patience: None,
+            stamp: 0,
             charged: 0,
             credit: None,
             data: memory,
@@ -140,7 +142,7 @@ impl Messages {
     pub(crate) fn remove(&mut self, slot: u32) {
         let message = &mut self.slots[slot as usize];
         self.pool.put(std::mem::take(&mut message.data));
-        message.offer = None;
+        message.patience = None;
         let ticket = std::mem::take(&mut message.ticket);
         if ticket != 0 {
             let place = &mut self.extracted[ticket as usize];

@@ -32,15 +32,6 @@ pub(crate) const HELD: u32 = 1 << 31;
 /// Longest message that is offered, in bytes: it is read in one go.
 const LONGEST: usize = 256 << 10;
 
-/// A message that is offered and that no receive has asked for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Offer {
-    /// When its sender began, where that is wanted; else 0.
-    pub(crate) stamp: u64,
-    /// Rounds of progress before it is read.
-    patience: u8,
-}
-
 impl Peer {
     /// Whether something has come from it since the last message of middle length went there.
     const fn takes_turns(&self) -> bool {
@@ -67,6 +58,14 @@ impl Peer {
 }
 
 impl Engine {
+    /// Whether the next message to a process, of so many bytes, is for [`Engine::send_in_turn`].
+    #[inline]
+    pub fn takes_turn(&self, to: PeerId, bytes: usize) -> bool {
+        let from = self.state.config.offers_from;
+        let peer = self.state.peers.index(to).map(|index| self.state.peers.at(index));
+        peer.is_some_and(|peer| peer.shall_be_offered(bytes, from))
+    }
+
     /// A message that might have been offered has left in packets.
     pub(crate) fn long_has_left(&mut self, to: PeerId, bytes: usize) {
         let (offers_from, shared) = (self.state.config.offers_from, self.state.config.oversubscribed);
@@ -88,13 +87,17 @@ impl Engine {
     }
 
     /// Sends a message that is offered, or timed; or gives it back, to go as any other.
-    pub(crate) fn send_in_turn(
+    ///
+    /// # Errors
+    /// Inside: as of [`Engine::send`].
+    pub fn send_in_turn(
         &mut self,
-        index: u32,
         to: Envelope,
         buffer: SendBuf,
     ) -> std::result::Result<Result<Started>, SendBuf> {
-        let Some(turn) = self.turn_of(index, &buffer) else { return Err(buffer) };
+        let index = self.state.peers.index(to.peer);
+        let turn = index.and_then(|index| Some((index, self.turn_of(index, &buffer)?)));
+        let Some((index, turn)) = turn else { return Err(buffer) };
         let length = buffer.len();
         let stamp = if turn.timed { self.state.stopwatch.stamp() } else { 0 };
         if turn.course == Course::Packets {
@@ -229,12 +232,11 @@ impl Engine {
     pub(crate) fn read_held(&mut self, slot: u32) {
         let message = self.state.messages.at_mut(slot);
         // None: it has been received meanwhile.
-        let Some(offer) = &mut message.offer else { return };
-        if offer.patience > 0 {
-            offer.patience -= 1;
+        let Some(patience) = message.patience else { return };
+        message.patience = patience.checked_sub(1);
+        if message.patience.is_some() {
             return self.state.reading.push_back(HELD | slot);
         }
-        message.offer = None;
         let (peer, address, length) = (message.peer, message.address, message.length);
         let mut data = std::mem::take(&mut message.data);
         data.resize(length as usize, 0);
@@ -306,7 +308,7 @@ impl State {
                 let message = self.messages.at_mut(slot);
                 (message.remote, message.address, message.credit) =
                     (announce.request, announce.address, credit);
-                message.offer = Some(Offer { stamp, patience: PATIENCE });
+                (message.stamp, message.patience) = (stamp, Some(PATIENCE));
                 self.reading.push_back(HELD | slot);
                 Todo::Nothing
             }

@@ -11,6 +11,7 @@ use crate::requests::{Buffer, Phase, TIMED};
 use crate::types::{Completion, Early, RequestId, Selector, Status};
 use weft_api::Transport;
 use weft_datatype::RecvBuf;
+use weft_proto::turns::Course;
 use weft_proto::{EntryId, ReceivePlan};
 use weft_types::{PeerId, Result};
 use weft_wire::{Announce, Cts, Header, Kind};
@@ -51,7 +52,7 @@ impl Engine {
             lead: found.lead,
         };
         let (scattered, place_there) = (found.scattered.take(), found.place_there);
-        let offer = found.offer.take();
+        let (offered, stamp) = (found.patience.take().is_some(), found.stamp);
         let data = std::mem::take(&mut found.data);
         let whole = data.len() as u64 == announce.length;
         self.state.expect(slot, peer, header, &announce, scattered);
@@ -59,7 +60,7 @@ impl Engine {
         self.state.place(slot, 0, &data);
         self.state.messages.at_mut(message).data = data;
         self.state.messages.remove(message);
-        self.hand_lead_over(peer, message, slot, charged);
+        self.hand_lead_over(peer, (message, stamp), slot, charged);
         self.give_announcement_back(peer, credit);
         if self.state.any_dead && !whole && self.state.is_dead(peer) {
             // The rest died with its sender.
@@ -67,9 +68,12 @@ impl Engine {
             self.state.finish(slot, Some(error));
             return Ok(request);
         }
-        if let Some(offer) = offer {
-            self.take_offered(slot, offer.stamp);
+        if offered {
+            self.take_offered(slot, stamp);
             return Ok(request);
+        }
+        if whole && stamp != 0 {
+            self.tell_time(peer, announce.lead, Course::Packets, stamp);
         }
         match self.state.met(slot, synchronous) {
             Todo::Reply(header) => self.send_control(peer, header, &[]),
@@ -86,7 +90,7 @@ impl Engine {
     }
 
     /// The lead of a message now belongs to a receive: budget goes back when all of it is here.
-    fn hand_lead_over(&mut self, peer: PeerId, message: u32, slot: u32, charged: u32) {
+    fn hand_lead_over(&mut self, peer: PeerId, (message, stamp): (u32, u64), slot: u32, charged: u32) {
         if peer == self.state.config.me {
             self.state.own_held -= charged;
             return;
@@ -96,7 +100,7 @@ impl Engine {
         if let Some(lead) = &mut peer.lead
             && lead.target == LeadTarget::Message(message)
         {
-            lead.target = LeadTarget::Request(slot);
+            (lead.target, lead.stamp) = (LeadTarget::Request(slot), stamp);
             return;
         }
         if peer.ledger.release(charged) {
@@ -119,7 +123,7 @@ impl Engine {
         }
         self.state.unexpected.remove(entry);
         let (peer, header, length, charged) = (message.peer, message.header, message.length, message.charged);
-        let credit = message.credit;
+        let (credit, stamp) = (message.credit, message.stamp);
         let capacity = buffer.len() as u64;
         let bytes = length.min(capacity);
         buffer.unpack(0, &message.data[..bytes as usize]);
@@ -130,6 +134,9 @@ impl Engine {
             self.give_credit(peer);
         }
         self.give_announcement_back(peer, credit);
+        if stamp != 0 {
+            self.tell_time(peer, length as u32, Course::Packets, stamp);
+        }
         let error = (length > capacity).then(|| truncated(header, length, capacity));
         let status = Status { source: header.source(), tag: header.tag(), bytes, cancelled: false };
         Early::Received(Completion { status, error })

@@ -132,6 +132,9 @@ pub(crate) unsafe fn send_longer(
     let owner = comm.handle.0;
     // SAFETY: the caller's promise: these bytes are the program's data, left alone during the call.
     let data = unsafe { std::slice::from_raw_parts(buf.cast::<u8>(), bytes) };
+    if process.engine.takes_turn(peer, bytes) {
+        return send_in_turn(process, envelope, data, owner);
+    }
     if bytes > Engine::PIECE
         && let Some(begun) = send_in_pieces(process, envelope, data, owner)
     {
@@ -143,6 +146,26 @@ pub(crate) unsafe fn send_longer(
         });
     }
     process.engine.send_packet_at_once(envelope, data).then_some(Ok(()))
+}
+
+/// Sends a message that its receiver may read, and waits; `None`: nothing was done.
+#[cold]
+#[inline(never)]
+fn send_in_turn(process: &mut Process, to: Envelope, data: &[u8], owner: u32) -> Option<Result<(), Raised>> {
+    // SAFETY: the bytes are the program's, left alone during the call, which waits until they are taken.
+    let buffer = unsafe { SendBuf::contiguous(data.as_ptr(), data.len()) };
+    Some(match process.engine.send_in_turn(to, buffer).ok()? {
+        Ok(Started::Complete) => Ok(()),
+        Ok(Started::Pending(id)) => {
+            process.engine.tag_request(id, owner);
+            // The process is not used any more. What the receiver sends next stays where it is until the program asks for it.
+            match await_packets(id, to.peer) {
+                Some(_) => Ok(()),
+                None => point_to_point::check(point_to_point::complete("MPI_Send", id).error),
+            }
+        }
+        Err(error) => Err(error.into()),
+    })
 }
 
 /// Begins a message of several pieces; `None`: nothing was done.
@@ -329,32 +352,38 @@ const LOOKS: u32 = 32;
 /// The gate is open; `status` is the program's.
 #[inline(never)]
 unsafe fn await_announced(id: RequestId, peer: PeerId, status: *mut MPI_Status) -> Result<(), Raised> {
+    if let Some(received) = await_packets(id, peer) {
+        // SAFETY: the caller's promise.
+        unsafe { status::write_message(status, &received) };
+        return Ok(());
+    }
+    let completion = point_to_point::complete("MPI_Recv", id);
+    // SAFETY: the caller's promise.
+    unsafe { status::write_message(status, &completion.status) };
+    point_to_point::check(completion.error)
+}
+
+/// Waits for packets of `peer` that end a request. `None`: it has ended otherwise, or should be waited for as any other.
+#[inline(always)]
+fn await_packets(id: RequestId, peer: PeerId) -> Option<Status> {
     for _ in 0..TURNS {
-        // SAFETY: the caller's promise; the reference is used in this turn only.
-        let Some(process) = (unsafe { gate::alone() }) else { break };
+        // SAFETY: the reference is used in this turn only.
+        let process = unsafe { gate::alone() }?;
         let (mut ending, mut moved) = (process.engine.receive_rest(peer, id, LOOKS), true);
         if ending == Ending::NotYet {
             moved = process.progress();
             ending = process.engine.ending(id);
         }
         match ending {
-            Ending::Well => {
-                let received = process.engine.take_well(id);
-                // SAFETY: the caller's promise.
-                unsafe { status::write_message(status, &received) };
-                return Ok(());
-            }
+            Ending::Well => return Some(process.engine.take_well(id)),
             Ending::Otherwise => break,
-            // Where ranks share cores the sender may need this one.
+            // Where ranks share cores the other one may need this one's.
             Ending::NotYet if process.spins() == 1 || process.engine.has_callback() => break,
             Ending::NotYet if moved => {}
             Ending::NotYet => std::hint::spin_loop(),
         }
     }
-    let completion = point_to_point::complete("MPI_Recv", id);
-    // SAFETY: the caller's promise.
-    unsafe { status::write_message(status, &completion.status) };
-    point_to_point::check(completion.error)
+    None
 }
 
 /// `MPI_Irecv`.

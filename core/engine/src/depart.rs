@@ -76,6 +76,9 @@ impl Engine {
             && self.fabric.send_copy(to.peer, header, length, |out| buffer.pack(0, out)).is_ok()
         {
             peer.window.spend_open(charge(length as u32));
+            if length >= self.state.config.offers_from as usize {
+                self.long_has_left(to.peer, length);
+            }
             return Ok(Started::Complete);
         }
         if mode != SendMode::Synchronous

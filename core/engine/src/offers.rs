@@ -161,12 +161,13 @@ impl Engine {
 
     /// Reads an offered message for which a receive waits.
     pub(crate) fn take_offered(&mut self, slot: u32, stamp: u64) {
+        let can_read = self.can_read(self.state.requests.at(slot).peer);
         let request = self.state.requests.at_mut(slot);
         let (peer, address, wanted) = (request.peer, request.address, request.wanted);
         let (remote, length) = (request.remote, request.length);
         let room = request.recv_buf().as_mut_slice().and_then(|all| all.get_mut(..wanted as usize));
         let read = match room {
-            Some(room) if wanted > 0 => self.fabric.read_remote(peer, address, room).is_ok(),
+            Some(room) if wanted > 0 && can_read => self.fabric.read_remote(peer, address, room).is_ok(),
             _ => false,
         };
         if !read {
@@ -194,9 +195,10 @@ impl Engine {
         (header, announce, stamp): (Header, Announce, u64),
     ) -> Result<Arriving> {
         let length = announce.length as usize;
+        let can_read = self.can_read(from.peer);
         let room = buffer.as_mut_slice().and_then(|all| all.get_mut(..length));
-        let read =
-            room.is_some_and(|room| self.fabric.read_remote(from.peer, announce.address, room).is_ok());
+        let read = can_read
+            && room.is_some_and(|room| self.fabric.read_remote(from.peer, announce.address, room).is_ok());
         if read {
             self.say_taken(from.peer, announce.request, 0);
         }
@@ -240,7 +242,7 @@ impl Engine {
         let (peer, address, length) = (message.peer, message.address, message.length);
         let mut data = std::mem::take(&mut message.data);
         data.resize(length as usize, 0);
-        let read = self.fabric.read_remote(peer, address, &mut data).is_ok();
+        let read = self.can_read(peer) && self.fabric.read_remote(peer, address, &mut data).is_ok();
         let message = self.state.messages.at_mut(slot);
         if read {
             (message.data, message.lead) = (data, length as u32);
@@ -254,6 +256,13 @@ impl Engine {
         if self.state.peers.find_mut(peer).is_some_and(|peer| peer.ledger.release(charged)) {
             self.give_credit(peer);
         }
+    }
+
+    /// Whether the memory of a process can be read, as far as is known.
+    fn can_read(&mut self, id: PeerId) -> bool {
+        let index = self.meet(id);
+        self.ask_whether_readable(index);
+        self.state.peers.at(index).capabilities.single_copy
     }
 
     /// Tells the sender of an offered message that its memory is its own again.

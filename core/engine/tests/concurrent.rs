@@ -3,7 +3,7 @@
 //! die: whatever depends on them ends.
 
 use std::sync::Arc;
-use weft_datatype::Scratch;
+use weft_datatype::{Scratch, SendBuf};
 use weft_engine::world::World;
 use weft_engine::{Arriving, Clock, Ending, Envelope, RequestId, Selector, SendMode, Soon, Started, Status};
 use weft_sim::Random;
@@ -90,6 +90,7 @@ fn world(seed: u64, random: &mut Random) -> (World, Vec<Program>) {
             if config.size == 3 {
                 // Messages that are read may leave unasked, too.
                 (config.eager_limit, config.eager_budget_per_sender) = (40_000, 100_000);
+                config.offers_from = 8;
             }
             config.oversubscribed = config.size % 2 == 0;
             config.announcements_per_sender = [64, 1, 3][config.size as usize % 3];
@@ -104,7 +105,11 @@ fn start_send(world: &mut World, program: &mut Program, random: &mut Random, ran
     let data = message(rank, program.sends.len(), size(random));
     let envelope = Envelope { peer: PeerId(to), context: CONTEXT, source: Rank(rank), tag: Tag(tag) };
     let mode = if random.chance(0.3) { SendMode::Synchronous } else { SendMode::Standard };
-    let buffer = data.send_buf(0, data.len());
+    let buffer = match random.chance(0.5) {
+        true => data.send_buf(0, data.len()),
+        // SAFETY: the program keeps the memory.
+        false => unsafe { SendBuf::contiguous(data.send_buf(0, 1).as_slice().unwrap().as_ptr(), data.len()) },
+    };
     let engine = &mut world.engines[rank as usize];
     let in_pieces = if mode == SendMode::Standard && random.chance(0.5) {
         engine.send_pieces(envelope, &bytes(&data), 1 + random.below(300) as usize)

@@ -29,6 +29,11 @@ fn word(kinds: u64) -> impl Strategy<Value = u64> {
         .prop_map(|(kind, id)| kind | (id << 32))
 }
 
+/// As [`word`], with flags of any kind.
+fn flagged(kinds: u64) -> impl Strategy<Value = u64> {
+    (word(kinds), any::<u8>()).prop_map(|(word, flags)| word | (u64::from(flags) << 8))
+}
+
 fn step() -> impl Strategy<Value = Step> {
     let value = prop_oneof![0_u64..3000, any::<u64>(), Just((1 << 32) | 7)];
     let announce = (0_u64..70_000, any::<bool>(), 0_u32..5, prop_oneof![0_u32..70_000, any::<u32>()])
@@ -41,7 +46,17 @@ fn step() -> impl Strategy<Value = Step> {
         announce,
         Just(vec![1; 1000]),
     ];
+    let offer = (0_u64..70_000, any::<bool>(), 0_u32..5, any::<u64>()).prop_map(
+        |(length, readable, request, stamp)| {
+            weft_wire::Announce { length, address: u64::from(readable), request, lead: 0 }
+                .stamped(stamp)
+                .to_vec()
+        },
+    );
+    let offered = prop_oneof![Just(16_u64), Just(48), Just(18)].prop_map(|flags| 3 | (flags << 8));
     prop_oneof![
+        1 => (flagged(17), value.clone(), payload.clone()).prop_map(|(a, b, payload)| Step::Packet(a, b, payload)),
+        1 => (offered, value.clone(), offer).prop_map(|(a, b, payload)| Step::Packet(a, b, payload)),
         6 => (word(13), value, payload).prop_map(|(a, b, payload)| Step::Packet(a, b, payload)),
         2 => (prop_oneof![Just(8_usize), Just(3000), Just(90_000)], any::<bool>()).prop_map(|(n, s)| Step::Send(n, s)),
         2 => any::<bool>().prop_map(Step::Recv),

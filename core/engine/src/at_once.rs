@@ -54,17 +54,10 @@ impl Engine {
     #[inline(never)]
     pub fn send_packet_at_once(&mut self, to: Envelope, bytes: &[u8]) -> bool {
         let header = Header::new(Kind::Eager, to.context, to.source, to.tag);
-        let offers_from = self.state.config.offers_from;
-        if bytes.len() < offers_from as usize {
+        if bytes.len() < self.state.config.offers_from as usize {
             return self.send_run_at_once(to.peer, header, bytes);
         }
-        let Some(peer) = self.state.peers.find_mut(to.peer) else { return false };
-        let sent =
-            !peer.shall_be_offered(bytes.len(), offers_from) && self.send_run_at_once(to.peer, header, bytes);
-        if sent {
-            self.long_has_left(to.peer, bytes.len());
-        }
-        sent
+        self.send_long_packet_at_once(to, header, bytes)
     }
 
     /// Sends a packet with the charge of a message, if it fits one and may leave now. False: nothing was sent.

@@ -61,9 +61,10 @@ impl Engine {
         self.look_for_credit(to.peer, length);
         let index = self.contact(to.peer)?;
         let reads = mode != SendMode::Synchronous && self.state.is_read_in_row(index, &buffer);
-        let buffer = match mode == SendMode::Synchronous || reads {
-            true => buffer,
-            false => match self.send_in_turn(to, buffer) {
+        let is_long = length >= self.state.config.offers_from as usize;
+        let buffer = match is_long && mode != SendMode::Synchronous && !reads {
+            false => buffer,
+            true => match self.send_in_turn(to, buffer) {
                 Ok(started) => return started,
                 Err(buffer) => buffer,
             },
@@ -76,7 +77,7 @@ impl Engine {
             && self.fabric.send_copy(to.peer, header, length, |out| buffer.pack(0, out)).is_ok()
         {
             peer.window.spend_open(charge(length as u32));
-            if length >= self.state.config.offers_from as usize {
+            if is_long {
                 self.long_has_left(to.peer, length);
             }
             return Ok(Started::Complete);

@@ -14,7 +14,7 @@ use crate::depart::Sent;
 use crate::engine::{Engine, State};
 use crate::paces::announced_from;
 use crate::peers::Peer;
-use crate::requests::{Buffer, Phase, READS};
+use crate::requests::{Buffer, OFFERED, Phase};
 use crate::types::{Arriving, Envelope, Started, Status};
 use weft_api::Transport;
 use weft_datatype::{RecvBuf, SendBuf};
@@ -58,12 +58,27 @@ impl Peer {
 }
 
 impl Engine {
+    /// Messages of fewer bytes are not looked at by calls that count instructions.
+    pub const SURELY_SHORT: usize = 4 << 10;
+
     /// Whether the next message to a process, of so many bytes, is for [`Engine::send_in_turn`].
-    #[inline]
+    #[cold]
+    #[inline(never)]
     pub fn takes_turn(&self, to: PeerId, bytes: usize) -> bool {
         let from = self.state.config.offers_from;
         let peer = self.state.peers.index(to).map(|index| self.state.peers.at(index));
         peer.is_some_and(|peer| peer.shall_be_offered(bytes, from))
+    }
+
+    /// The rest of [`Engine::send_packet_at_once`]: a message that might be offered.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn send_long_packet_at_once(&mut self, to: Envelope, header: Header, bytes: &[u8]) -> bool {
+        let sent = !self.takes_turn(to.peer, bytes.len()) && self.send_run_at_once(to.peer, header, bytes);
+        if sent {
+            self.long_has_left(to.peer, bytes.len());
+        }
+        sent
     }
 
     /// A message that might have been offered has left in packets.
@@ -113,7 +128,7 @@ impl Engine {
         Ok(inserted.and_then(|slot| {
             let request = self.state.requests.at_mut(slot);
             (request.length, request.read) = (length as u64, stamp);
-            request.flags |= READS;
+            request.flags |= OFFERED;
             self.leave(index, slot)
         }))
     }
@@ -144,7 +159,7 @@ impl Engine {
         let (length, stamp) = (request.length, request.read);
         let address = request.send_buf().contiguous_address().filter(|_| peer.capabilities.single_copy);
         let (Some(address), true) = (address, charge(length as u32) <= peer.window.left()) else {
-            request.flags &= !READS;
+            request.flags &= !OFFERED;
             return None;
         };
         let Some(asked) = crate::held::credit(request, &mut peer.announce) else { return Some(Sent::Held) };

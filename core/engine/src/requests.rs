@@ -93,6 +93,8 @@ pub(crate) const WATCHED: u16 = 256;
 
 /// Receive: its message can be read from registered memory; `address` and `read` say from where.
 pub(crate) const KEYED: u16 = 512;
+/// Send: it is offered ([`weft_wire::Announce::OFFERED`]). The bit of [`KEYED`], which no send has.
+pub(crate) const OFFERED: u16 = KEYED;
 /// It holds registered memory that others were told of.
 pub(crate) const LEASED: u16 = 1024;
 /// A device works on its memory.
@@ -168,9 +170,9 @@ impl Request {
         self.buffer = Buffer::Recv(buffer);
     }
 
-    /// Whether a send was offered to be read ([`Announce::OFFERED`]).
+    /// Whether a send is offered to be read.
     pub(crate) const fn is_offered(&self) -> bool {
-        self.flags & (READS | LEASED) == READS && matches!(self.buffer, Buffer::Send(_))
+        self.flags & OFFERED != 0
     }
 
     /// A send was announced; `moved` bytes of its lead have left with it.

@@ -262,7 +262,7 @@ mod tests {
         assert_eq!(found(&mut turns), Course::Packets);
         let mut turns = Turns::default();
         (0..BEFORE).for_each(|_| turns.count(1));
-        (0..TRIAL).for_each(|_| drop(turns.next(1)));
+        (0..TRIAL).for_each(|_| _ = turns.next(1));
         assert_eq!(found(&mut turns), Course::Packets);
     }
 

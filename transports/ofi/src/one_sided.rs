@@ -19,6 +19,9 @@ const MAX_RUNS: usize = 16;
 const LONGEST_PIECE: u64 = 1 << 30;
 /// Pieces to one peer that wait for the library; beyond that operations are refused.
 const MOST_WAITING: usize = 64;
+/// Most bytes of reads from one peer under way at a time over sockets: what its socket takes at once. Beyond that the kernel sends the rest when
+/// it hears from us, on whatever core that happens, and what lies in its buffers leaves the caches.
+pub(crate) const MOST_READING: u64 = 768 << 10;
 /// Bytes of reads that leave in one request: a longer one gains nothing by company.
 const TOGETHER: u64 = 256 << 10;
 
@@ -96,8 +99,16 @@ impl Ofi {
         token: Option<Token>,
     ) -> Result<(), Refused> {
         let number = self.target(id)?;
+        let bytes = if put { 0 } else { local.iter().map(|run| run.length).sum() };
+        let reading = if put { 0 } else { self.operations.reading(number) };
+        if reading > 0 && reading + bytes > self.most_reading {
+            return Err(Refused::Full);
+        }
         let parts = cut(remote, local);
         let operation = self.operations.begin(number, token, parts.len() as u32, put);
+        if !put {
+            self.operations.reads(operation, bytes);
+        }
         let to = self.peers[number as usize].address;
         let (waiting, more) = (self.waiting_for(number), parts.len());
         let short = !put && parts.iter().all(|(run, _)| run.length <= TOGETHER / 2);

@@ -27,6 +27,8 @@ struct Operation {
     found: u64,
     /// The epoch that a put belongs to.
     epoch: Option<u64>,
+    /// Bytes that a read brings.
+    reads: u64,
 }
 
 /// Puts between two flushes.
@@ -53,6 +55,8 @@ pub(crate) struct Operations {
     free: Vec<u32>,
     epochs: HashMap<u32, Epochs>,
     completed: VecDeque<Completed>,
+    /// Bytes of reads under way, by peer, where there are some.
+    reading: HashMap<u32, u64>,
 }
 
 impl Operations {
@@ -66,7 +70,8 @@ impl Operations {
             epochs.list.back_mut().expect("there is one").open += 1;
             epochs.first + epochs.list.len() as u64 - 1
         });
-        let operation = Operation { peer, token, pieces, failed: false, lost: false, found: 0, epoch };
+        let operation =
+            Operation { peer, token, pieces, failed: false, lost: false, found: 0, epoch, reads: 0 };
         let id = match self.free.pop() {
             Some(id) => {
                 self.list[id as usize] = operation;
@@ -81,6 +86,20 @@ impl Operations {
             self.over(id);
         }
         OperationId(id)
+    }
+
+    /// An operation that has just begun brings so many bytes.
+    pub(crate) fn reads(&mut self, id: OperationId, bytes: u64) {
+        let operation = &mut self.list[id.0 as usize];
+        if operation.pieces > 0 {
+            operation.reads = bytes;
+            *self.reading.entry(operation.peer).or_default() += bytes;
+        }
+    }
+
+    /// Bytes of reads from a peer that are under way.
+    pub(crate) fn reading(&self, peer: u32) -> u64 {
+        self.reading.get(&peer).copied().unwrap_or(0)
     }
 
     /// An operation that was begun and could not be: it never was.
@@ -107,6 +126,12 @@ impl Operations {
         let outcome = if operation.failed { Outcome::Failed } else { Outcome::Done(operation.found) };
         self.completed.extend(operation.token.take().map(|token| Completed { token, outcome }));
         let (peer, epoch, failed) = (operation.peer, operation.epoch.take(), operation.failed);
+        let reads = std::mem::take(&mut operation.reads);
+        if reads > 0
+            && let Some(reading) = self.reading.get_mut(&peer)
+        {
+            *reading -= reads;
+        }
         self.free.push(id);
         if let Some(number) = epoch
             && let Some(epochs) = self.epochs.get_mut(&peer)
@@ -206,6 +231,7 @@ mod tests {
             let mut pieces: Vec<(OperationId, u32, u64)> = Vec::new();
             let mut open: BTreeMap<u64, (u32, bool, Vec<u64>)> = BTreeMap::new();
             let mut next = 0_u64;
+            let mut reads = std::collections::BTreeSet::new();
             let (mut lost, mut abandoned) = ([false; 3], [false; 3]);
             let mut flushed: Vec<u64>;
             for (kind, peer, choice) in steps {
@@ -218,6 +244,10 @@ mod tests {
                         let put = kind == 0;
                         let id = operations.begin(peer, Some(Token(next)), count, put);
                         pieces.extend((0..count).map(|_| (id, peer, next)));
+                        if !put {
+                            operations.reads(id, 1 << 20 | next);
+                            reads.insert(next);
+                        }
                         open.insert(next, (peer, put, Vec::new()));
                         next += 1;
                     }
@@ -254,6 +284,11 @@ mod tests {
                         prop_assert!(before.iter().all(|token| !open.contains_key(token)), "a flush before its puts");
                         prop_assert!(!lost[peer as usize]);
                     }
+                }
+                for peer in 0..3 {
+                    let under_way: BTreeMap<u64, u64> = pieces.iter().filter(|(_, other, token)| *other == peer && reads.contains(token))
+                        .map(|&(_, _, token)| (token, 1 << 20 | token)).collect();
+                    prop_assert_eq!(operations.reading(peer), under_way.values().sum::<u64>());
                 }
                 prop_assert!(open.values().all(|entry| !abandoned[entry.0 as usize]), "nothing is waited for");
             }

@@ -14,6 +14,7 @@ use crate::device::{Device, MOST_TOGETHER};
 use crate::flow::WINDOW;
 use crate::groups::Groups;
 use crate::offer::Carrier;
+use crate::one_sided::MOST_READING;
 use crate::operations::{OperationId, Operations};
 use crate::packet::{HEAD, PREFIX, What, header_at};
 use crate::select::Wanted;
@@ -115,6 +116,8 @@ pub struct Ofi {
     pub(crate) waiting: VecDeque<(u32, Piece)>,
     /// Reads that leave in one request; 1 where nothing is gained by that.
     pub(crate) reads_together: usize,
+    /// Most bytes of reads from one peer under way at a time, beside a single one.
+    pub(crate) most_reading: u64,
     /// Receives that the library has.
     posted: usize,
     /// Slots that it has to send or to write from.
@@ -181,6 +184,7 @@ impl Ofi {
             operations: Operations::default(),
             waiting: VecDeque::new(),
             reads_together: 1,
+            most_reading: u64::MAX,
             posted: 0,
             sending: 0,
             ready: VecDeque::new(),
@@ -199,6 +203,9 @@ impl Ofi {
             mourned: Vec::new(),
             groups: Groups::default(),
         };
+        if !ofi.slots.device_ref().offer().drives_a_device() {
+            ofi.most_reading = MOST_READING;
+        }
         ofi.company.gathers = ofi.slots.device_ref().offer().pays_calls();
         if ofi.company.gathers {
             ofi.reads_together = ofi.slots.device_ref().offer().runs.clamp(1, MOST_TOGETHER);

@@ -209,7 +209,7 @@ impl EngineConfig {
             eager_budget_per_sender: 1 << 20,
             eager_budget_total: 64 << 20,
             eager_limit: 64 << 10,
-            offers_from: 12 << 10,
+            offers_from: 16 << 10,
             announcements_per_sender: 0,
             piece: 32 << 10,
             gaps: Gaps::Auto,

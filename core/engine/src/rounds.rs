@@ -315,7 +315,7 @@ impl Slots for Rounds {
             false => self.cells.begin_combining(bytes),
         };
         let past = self.cells.past(writing);
-        let (room, payloads) = self.cells.room(round, long, bytes, sort);
+        let (room, payloads) = self.cells.room(round, long, bytes, writing.sort(sort));
         work(room, &View(payloads), past);
         self.cells.has_written(writing);
     }

@@ -19,7 +19,8 @@
 //! - B. Member j may write its cell of round r when all others have finished round r - 8. In its ring it writes behind the
 //!   payload before, when all others have finished the last round that had the place. Two members change rings with every lap
 //!   of longer payloads in rounds in which both write: they count such rounds alike, so that their rings are never the same
-//!   (`laps.rs`).
+//!   (`laps.rs`). Shorter ones in such rounds lie in two places of each ring, of which a member writes where it has read the
+//!   other's two rounds of that kind before, when the other has finished that (`swaps.rs`).
 //! - C. A member says that it has finished a round also when it neither writes nor reads in it.
 //!
 //! # Memory ordering
@@ -45,6 +46,7 @@ pub(crate) mod distance;
 mod laps;
 pub mod leaving;
 mod memory;
+mod swaps;
 
 use crate::pool::{Block, Pool};
 use crate::segment::Segment;
@@ -367,9 +369,16 @@ impl Rounds {
         self.memory.room(round, long, len, sort)
     }
 
-    /// The own payload of that many bytes is about to be written: how; then [`Rounds::has_written`].
+    /// The own payload of that many bytes is about to be written: how. Its sort is that of [`Writing::sort`] from now on; then
+    /// [`Rounds::has_written`].
     #[inline]
     pub fn begin_writing(&mut self, bytes: usize, sort: Sort) -> Writing {
+        if bytes <= IN_CELL {
+            return Writing::USUAL;
+        }
+        if self.memory.is_swapped(bytes, sort) {
+            return self.distance.begin_swapped(bytes);
+        }
         // What goes to and fro is quickly written, near or far.
         self.distance.begin(if self.memory.goes_to_and_fro(bytes, sort) { 0 } else { bytes })
     }
@@ -395,7 +404,7 @@ impl Rounds {
 
     /// Shows the own payload of a round to the others.
     #[inline]
-    pub fn publish(&self, round: u64, signature: u16) {
+    pub fn publish(&mut self, round: u64, signature: u16) {
         self.memory.publish(round, stamp(round, signature));
     }
 

@@ -47,7 +47,7 @@ fn exchange(rounds: &mut Rounds, len: usize, long: bool, sort: Sort) {
         std::thread::yield_now();
     }
     let writing = rounds.begin_writing(len, sort);
-    let (room, _) = rounds.room(round, long, len, sort);
+    let (room, _) = rounds.room(round, long, len, writing.sort(sort));
     room[..len].copy_from_slice(&payload(me, round, len));
     rounds.has_written(writing);
     rounds.publish(round, SIGNATURE);

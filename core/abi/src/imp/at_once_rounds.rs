@@ -144,7 +144,8 @@ unsafe fn run(
         if shown > 0 {
             let writing = cells.begin_writing(shown, Sort::of(joins_all));
             let past = cells.past(writing);
-            write(&mut cells.room(round, long, shown, Sort::of(joins_all)).0[..shown], past);
+            let sort = writing.sort(Sort::of(joins_all));
+            write(&mut cells.room(round, long, shown, sort).0[..shown], past);
             cells.has_written(writing);
         }
         cells.publish(round, signature);

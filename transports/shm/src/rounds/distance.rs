@@ -7,6 +7,7 @@
 //!
 //! Nothing depends on it but the time: each payload is complete with its stamp either way.
 
+use super::Sort;
 use crate::past;
 
 /// Bytes of the shortest payload that is written past caches: below, what is saved in writing is lost in reading.
@@ -38,9 +39,20 @@ pub struct Writing {
     pub past: bool,
     /// When it began and its lines, when that will tell anything.
     timed: Option<(u64, u64)>,
+    /// In the own ring, where members swap places otherwise.
+    kept: bool,
 }
 
 impl Writing {
+    /// Into the cache, without a look at the time.
+    pub(super) const USUAL: Writing = Writing { past: false, timed: None, kept: false };
+
+    /// The sort of a payload that is written so.
+    #[inline(always)]
+    pub fn sort(self, sort: Sort) -> Sort {
+        if self.kept { Sort::Kept } else { sort }
+    }
+
     /// Whether it took as long as to far ones, when that tells anything; called as soon as it has been written.
     #[inline]
     pub(crate) fn was_slow(self) -> Option<bool> {
@@ -53,20 +65,33 @@ impl Distance {
     #[inline]
     pub(super) fn begin(&mut self, bytes: usize) -> Writing {
         if bytes < SHORTEST {
-            return Writing { past: false, timed: None };
+            return Writing::USUAL;
         }
         // A probe is a payload that tells something.
         let tells = bytes >= TELLING;
         self.written = self.written.wrapping_add(u32::from(tells));
         let past = self.is_far && !(tells && self.written.is_multiple_of(PROBE_EVERY));
         let telling = !past && tells;
-        Writing { past, timed: telling.then(|| (past::ticks(), (bytes / LINE) as u64)) }
+        Writing { past, timed: telling.then(|| (past::ticks(), (bytes / LINE) as u64)), ..Writing::USUAL }
+    }
+
+    /// A payload of so many bytes is about to be written where two members swap places, which is quickly done near or far and tells
+    /// nothing: near ones keep to the own ring one in so many of those that can tell, far ones all that go past the caches, and the
+    /// probes between them.
+    #[inline]
+    pub(super) fn begin_swapped(&mut self, bytes: usize) -> Writing {
+        if self.is_far || bytes < TELLING || self.written.wrapping_add(1).is_multiple_of(PROBE_EVERY) {
+            let writing = self.begin(bytes);
+            return Writing { kept: writing.past || writing.timed.is_some(), ..writing };
+        }
+        self.written = self.written.wrapping_add(1);
+        Writing::USUAL
     }
 
     /// A result of so many bytes is about to be combined, which tells nothing.
     #[inline]
     pub(super) fn begin_combining(&self, bytes: usize) -> Writing {
-        Writing { past: self.is_far && bytes >= SHORTEST, timed: None }
+        Writing { past: self.is_far && bytes >= SHORTEST, ..Writing::USUAL }
     }
 
     /// What a writer has found out that is far.
@@ -79,7 +104,7 @@ impl Distance {
     #[inline]
     pub(crate) fn time(bytes: usize) -> Writing {
         debug_assert!(bytes >= TELLING, "{bytes} bytes tell nothing");
-        Writing { past: false, timed: Some((past::ticks(), (bytes / LINE) as u64)) }
+        Writing { timed: Some((past::ticks(), (bytes / LINE) as u64)), ..Writing::USUAL }
     }
 
     /// Whether the others are far, as it seems now.

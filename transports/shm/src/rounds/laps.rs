@@ -1,8 +1,8 @@
 //! Where in its ring a member puts its long payloads.
 //!
 //! They follow one another. A member knows which of its rounds had a place last, and writes there when all others have finished
-//! that. What is short among two members stays where both have it at hand; what is long, in rounds in which both write, goes to
-//! and fro ([`Part::Turns`]).
+//! that. What is short among two members stays where both have it at hand; in rounds in which both write they swap places
+//! ([`Part::Swapped`]), and what is long goes to and fro ([`Part::Turns`]).
 //!
 //! Where ranks share cores, contributions and results of calls in two phases have places by their number ([`Parts::paired`]): a line
 //! that one member writes for another of a far core, past its cache, and the next time for one of its own core, into it, has to
@@ -10,6 +10,7 @@
 //! a contribution shift with every lap; so each byte keeps its readers while a call is repeated.
 
 use super::CELLS;
+use super::swaps::Swaps;
 
 /// Where payloads begin.
 const LINE: usize = 64;
@@ -31,8 +32,8 @@ const PAIRS: usize = 2;
 const TURNS_LAP: usize = ATTENDED * MOST;
 /// Bytes of the smallest ring with such a lap.
 const TURNS_FROM: usize = 1 << 20;
-/// Bytes of the longest payload that does not go to and fro: between far members it is faster past the caches.
-const MOST_OWN: usize = 16 << 10;
+/// Bytes of the longest payload that does not go to and fro in long laps.
+const MOST_SHORT: usize = 16 << 10;
 /// Bytes of the longest payload of crowded members that goes in a lap of its own, ...
 const NEAR: usize = 14 << 10;
 /// ... which stays in the nearest caches.
@@ -98,6 +99,9 @@ pub enum Sort {
     Single,
     /// All write in its round, wait for all, and attend to it, as members know alike.
     Exchanged,
+    /// The same, in the own ring all the same: the other member is far, where writing past the caches is faster than swapping places, or
+    /// this payload is to tell how far.
+    Kept,
     /// Of a call in two phases that all attend to. There is one of each sort for every piece, in the order of pieces.
     Paired {
         /// Bytes of the longest contribution of the call.
@@ -131,6 +135,8 @@ enum Part {
     Near,
     /// Up to [`at_hand`], each with a place by cell.
     AtHand,
+    /// Of two members in rounds in which both write, up to [`Parts::swapped`]: [`Swaps`].
+    Swapped,
 }
 
 /// How a ring is divided, in the order of [`Part`].
@@ -140,6 +146,8 @@ struct Parts {
     turns: usize,
     near: usize,
     at_hand: usize,
+    /// Bytes of the longest payload that is swapped; 0: there is no such part.
+    swapped: usize,
     crowded: bool,
     members: usize,
     /// Whether payloads of attended calls may be so long that fewer than those of [`CELLS`] rounds fit.
@@ -153,18 +161,23 @@ impl Parts {
         let at_hand = if (members <= 2 || crowded) && ring >= 8 * at_hand { at_hand } else { 0 };
         let near = if crowded && ring >= NEAR_FROM { NEAR_LAP } else { 0 };
         let turns = if members == 2 && !crowded && ring >= TURNS_FROM { TURNS_LAP } else { 0 };
-        let any = ring - turns - near - at_hand;
-        Parts { any, turns, near, at_hand, crowded, members: members as usize, long: crowded && members > 2 }
+        let swapped = if members == 2 && !crowded { Swaps::most(ring) } else { 0 };
+        let swaps = if swapped != 0 { Swaps::bytes(swapped) } else { 0 };
+        let any = ring - turns - near - at_hand - swaps;
+        let long = crowded && members > 2;
+        Parts { any, turns, near, at_hand, swapped, crowded, members: members as usize, long }
     }
 
     /// Where a payload goes.
     #[inline]
     const fn part(self, len: usize, sort: Sort) -> Part {
-        if len <= at_hand(self.crowded) && self.at_hand != 0 {
+        if matches!(sort, Sort::Exchanged) && len <= self.swapped {
+            Part::Swapped
+        } else if len <= at_hand(self.crowded) && self.at_hand != 0 {
             Part::AtHand
         } else if len <= NEAR && self.near != 0 {
             Part::Near
-        } else if matches!(sort, Sort::Exchanged) && len > MOST_OWN && self.turns != 0 {
+        } else if matches!(sort, Sort::Exchanged) && len > MOST_SHORT && self.turns != 0 {
             Part::Turns
         } else {
             Part::Any
@@ -179,6 +192,7 @@ impl Parts {
             Part::Turns => (self.any, self.turns),
             Part::Near => (self.any + self.turns, self.near),
             Part::AtHand => (self.any + self.turns + self.near, self.at_hand),
+            Part::Swapped => (self.any + self.turns + self.near + self.at_hand, self.swaps()),
         }
     }
 
@@ -220,8 +234,13 @@ impl Parts {
         Some(if is_result { at + contribution } else { at })
     }
 
+    /// Bytes of the places that are swapped.
+    const fn swaps(self) -> usize {
+        if self.swapped == 0 { 0 } else { Swaps::bytes(self.swapped) }
+    }
+
     const fn ring(self) -> usize {
-        self.any + self.turns + self.near + self.at_hand
+        self.any + self.turns + self.near + self.at_hand + self.swaps()
     }
 }
 
@@ -237,6 +256,7 @@ pub(super) struct Laps {
     next: [usize; 3],
     /// What goes to and fro goes into the other's ring.
     turned: bool,
+    swaps: Swaps,
     /// The last ones of any length or to and fro: round, begin and end.
     last: [(u64, usize, usize); CELLS as usize],
     /// How many there were.
@@ -258,6 +278,7 @@ impl Laps {
             parts,
             next: [0; 3],
             turned: false,
+            swaps: Swaps::NEW,
             last: [(0, 0, 0); CELLS as usize],
             placed: 0,
             paired: [0; 2],
@@ -296,10 +317,16 @@ impl Laps {
         self.attended().max(self.in_two_phases())
     }
 
-    /// Whether a payload goes to and fro between two members.
+    /// Whether a payload goes to and fro between two members in long laps.
     #[inline]
     pub(super) fn goes_to_and_fro(&self, len: usize, sort: Sort) -> bool {
         self.parts.part(len, sort) == Part::Turns
+    }
+
+    /// Whether two members swap places of such payloads; each may keep to its own ring ([`Sort::Kept`]).
+    #[inline]
+    pub(super) fn is_swapped(&self, len: usize, sort: Sort) -> bool {
+        self.parts.part(len, sort) == Part::Swapped
     }
 
     /// Where the payload of a round begins in its ring, and whether that is the ring of the other of two members; `len`: its
@@ -308,6 +335,14 @@ impl Laps {
     pub(super) fn place(&mut self, round: u64, len: usize, sort: Sort) -> (usize, bool) {
         let part = self.parts.part(len, sort);
         let (begin, _) = self.parts.span(part);
+        if part == Part::Swapped {
+            let (at, turned) = self.swaps.place(round, self.parts.swapped);
+            return (begin + at, turned);
+        }
+        if sort == Sort::Kept {
+            // Both count alike, and the place stays free.
+            self.swaps.place(round, self.parts.swapped);
+        }
         if let Sort::Paired { is_result, .. } = sort {
             let at = self.in_pair(part, sort);
             let number = &mut self.paired[usize::from(is_result)];
@@ -346,6 +381,7 @@ impl Laps {
         }
         match part {
             Part::AtHand | Part::Near => None,
+            Part::Swapped => self.swaps.displaces(),
             // No longer than those of which the last rounds' fit, and so are those before it.
             Part::Any if len <= self.slot && self.placed >= self.long_until => None,
             part => self.displaces_of(part, len),

@@ -132,8 +132,14 @@ unsafe fn run(
     }
     let (round, long) = (cells.next(), shown > IN_CELL);
     let Part { writes, awaits, joins_all, expects } = part(cells);
+    // Who waits for nobody writes alone.
+    let sort = match (joins_all, awaits) {
+        (true, _) => Sort::Exchanged,
+        (false, 0) => Sort::Alone,
+        (false, _) => Sort::Single,
+    };
     if long && !(cells.has_slots() && is_short(call.shape, call.bytes as u64, call.in_place, cells))
-        || !cells.has_room(round, if long { shown } else { 0 }, Sort::of(joins_all))
+        || !cells.has_room(round, if long { shown } else { 0 }, sort)
     {
         held.leave(false);
         // SAFETY: the caller's promise.
@@ -142,10 +148,9 @@ unsafe fn run(
     let signature = call.shape.signature(call.bytes as u64);
     if writes {
         if shown > 0 {
-            let writing = cells.begin_writing(shown, Sort::of(joins_all));
+            let writing = cells.begin_writing(shown, sort);
             let past = cells.past(writing);
-            let sort = writing.sort(Sort::of(joins_all));
-            write(&mut cells.room(round, long, shown, sort).0[..shown], past);
+            write(&mut cells.room(round, long, shown, writing.sort(sort)).0[..shown], past);
             cells.has_written(writing);
         }
         cells.publish(round, signature);

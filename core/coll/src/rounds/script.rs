@@ -1,6 +1,6 @@
 //! How a call is cut into rounds, what a member writes in each and what it makes of the others'.
 
-use super::{Operands, Payloads, Shape, Target, Term, block_of};
+use super::{Operands, Payloads, Shape, Target, Term, Writers, block_of};
 use crate::call::Group;
 use crate::partition::Partition;
 
@@ -312,6 +312,17 @@ impl Script {
     /// Whether everybody waits for everybody in every round.
     pub(super) fn joins_all(&self) -> bool {
         self.shape.joins_all()
+    }
+
+    /// Who writes beside this member when it writes.
+    pub(super) fn writers(&self, phase: Phase) -> Writers {
+        if self.joins_all() {
+            Writers::All
+        } else if self.writes(phase) && self.awaits(phase) == 0 && !self.two_phases {
+            Writers::Alone
+        } else {
+            Writers::Any
+        }
     }
 
     /// Who may sleep for a payload that is published; where all wait for all, those who see the round whole wake the others.

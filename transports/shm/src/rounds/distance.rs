@@ -50,7 +50,11 @@ impl Writing {
     /// The sort of a payload that is written so.
     #[inline(always)]
     pub fn sort(self, sort: Sort) -> Sort {
-        if self.kept { Sort::Kept } else { sort }
+        match sort {
+            Sort::Exchanged if self.kept => Sort::Kept,
+            Sort::Alone if self.kept => Sort::Single,
+            sort => sort,
+        }
     }
 
     /// Whether it took as long as to far ones, when that tells anything; called as soon as it has been written.
@@ -75,7 +79,7 @@ impl Distance {
         Writing { past, timed: telling.then(|| (past::ticks(), (bytes / LINE) as u64)), ..Writing::USUAL }
     }
 
-    /// A payload of so many bytes is about to be written where two members swap places, which is quickly done near or far and tells
+    /// A payload of so many bytes is about to be written where two members swap places or hand them over, which is quickly done near or far and tells
     /// nothing: near ones keep to the own ring one in so many of those that can tell, far ones all that go past the caches, and the
     /// probes between them.
     #[inline]

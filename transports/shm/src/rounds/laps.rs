@@ -99,7 +99,9 @@ pub enum Sort {
     Single,
     /// All write in its round, wait for all, and attend to it, as members know alike.
     Exchanged,
-    /// The same, in the own ring all the same: the other member is far, where writing past the caches is faster than swapping places, or
+    /// This member alone writes in its round, reads nothing in it, and attends to it.
+    Alone,
+    /// As [`Sort::Exchanged`], in the own ring all the same: the other member is far, where writing past the caches is faster than swapping places, or
     /// this payload is to tell how far.
     Kept,
     /// Of a call in two phases that all attend to. There is one of each sort for every piece, in the order of pieces.
@@ -111,14 +113,6 @@ pub enum Sort {
         /// Whether it is a result.
         is_result: bool,
     },
-}
-
-impl Sort {
-    /// Of a call in one phase; `all`: all write in its round, wait for all, and attend to it.
-    #[inline(always)]
-    pub const fn of(all: bool) -> Sort {
-        if all { Sort::Exchanged } else { Sort::Single }
-    }
 }
 
 /// A part of a ring. One that is not there is empty, and what would go there goes before it.
@@ -137,6 +131,8 @@ enum Part {
     AtHand,
     /// Of two members in rounds in which both write, up to [`Parts::swapped`]: [`Swaps`].
     Swapped,
+    /// Of who alone writes, up to the same, where it has a place to hand over.
+    Handed,
 }
 
 /// How a ring is divided, in the order of [`Part`].
@@ -168,12 +164,10 @@ impl Parts {
         Parts { any, turns, near, at_hand, swapped, crowded, members: members as usize, long }
     }
 
-    /// Where a payload goes.
+    /// Where a payload goes that does not go where two members swap places or hand them over.
     #[inline]
     const fn part(self, len: usize, sort: Sort) -> Part {
-        if matches!(sort, Sort::Exchanged) && len <= self.swapped {
-            Part::Swapped
-        } else if len <= at_hand(self.crowded) && self.at_hand != 0 {
+        if len <= at_hand(self.crowded) && self.at_hand != 0 {
             Part::AtHand
         } else if len <= NEAR && self.near != 0 {
             Part::Near
@@ -192,7 +186,7 @@ impl Parts {
             Part::Turns => (self.any, self.turns),
             Part::Near => (self.any + self.turns, self.near),
             Part::AtHand => (self.any + self.turns + self.near, self.at_hand),
-            Part::Swapped => (self.any + self.turns + self.near + self.at_hand, self.swaps()),
+            Part::Swapped | Part::Handed => (self.any + self.turns + self.near + self.at_hand, self.swaps()),
         }
     }
 
@@ -278,13 +272,18 @@ impl Laps {
             parts,
             next: [0; 3],
             turned: false,
-            swaps: Swaps::NEW,
+            swaps: Swaps::new(0),
             last: [(0, 0, 0); CELLS as usize],
             placed: 0,
             paired: [0; 2],
             slot: parts.slot_bytes(),
             long_until: 0,
         }
+    }
+
+    /// The same as this member sees them.
+    pub(super) fn seen_by(self, me: u32) -> Laps {
+        Laps { swaps: Swaps::new(me), ..self }
     }
 
     /// Bytes of the ring.
@@ -320,20 +319,52 @@ impl Laps {
     /// Whether a payload goes to and fro between two members in long laps.
     #[inline]
     pub(super) fn goes_to_and_fro(&self, len: usize, sort: Sort) -> bool {
-        self.parts.part(len, sort) == Part::Turns
+        self.part(len, sort) == Part::Turns
     }
 
-    /// Whether two members swap places of such payloads; each may keep to its own ring ([`Sort::Kept`]).
+    /// Whether two members swap places of such payloads or hand them over; each may keep to its own ring ([`Sort::Kept`]).
     #[inline]
     pub(super) fn is_swapped(&self, len: usize, sort: Sort) -> bool {
-        self.parts.part(len, sort) == Part::Swapped
+        matches!(self.part(len, sort), Part::Swapped | Part::Handed)
     }
 
-    /// Where the payload of a round begins in its ring, and whether that is the ring of the other of two members; `len`: its
-    /// bytes, at most [`Laps::most`]. Once for a round.
+    /// What begins there in the rings of all is read by this member, another one wrote it.
     #[inline]
-    pub(super) fn place(&mut self, round: u64, len: usize, sort: Sort) -> (usize, bool) {
-        let part = self.parts.part(len, sort);
+    pub(super) fn take_over(&self, at: usize) {
+        let ring = self.ring();
+        let handed = self.parts.span(Part::Handed).0 + Swaps::handed(self.parts.swapped);
+        if self.parts.swapped != 0 && (at == handed || at == ring + handed) {
+            self.swaps.take_over(usize::from(at != handed));
+        }
+    }
+
+    /// Where a payload goes.
+    #[inline]
+    fn part(&self, len: usize, sort: Sort) -> Part {
+        match sort {
+            Sort::Exchanged if len <= self.parts.swapped => Part::Swapped,
+            Sort::Alone if len <= self.parts.swapped && self.swaps.has_one() => Part::Handed,
+            _ => self.parts.part(len, sort),
+        }
+    }
+
+    /// Where the payload of a round of member `me` begins in the rings of all; `len`: its bytes, at most [`Laps::most`]. Once for a round.
+    #[inline]
+    pub(super) fn place(&mut self, me: u32, round: u64, len: usize, sort: Sort) -> usize {
+        if self.part(len, sort) == Part::Handed {
+            let (ring, at) = self.swaps.hand_over(self.parts.swapped);
+            return ring * self.ring() + self.parts.span(Part::Handed).0 + at;
+        }
+        let (at, turned) = self.place_in_ring(round, len, sort);
+        // Only among two.
+        let ring = if turned { 1 - me } else { me };
+        ring as usize * self.ring() + at
+    }
+
+    /// The same of what is not handed over: where in its ring, and whether that is the ring of the other of two members.
+    #[inline]
+    fn place_in_ring(&mut self, round: u64, len: usize, sort: Sort) -> (usize, bool) {
+        let part = self.part(len, sort);
         let (begin, _) = self.parts.span(part);
         if part == Part::Swapped {
             let (at, turned) = self.swaps.place(round, self.parts.swapped);
@@ -375,12 +406,13 @@ impl Laps {
     /// The last round whose payload lies where one of `len` bytes would be placed now, if that is one of the last [`CELLS`].
     #[inline]
     pub(super) fn displaces(&self, len: usize, sort: Sort) -> Option<u64> {
-        let part = self.parts.part(len, sort);
+        let part = self.part(len, sort);
         if let Some(at) = self.in_pair(part, sort) {
             return self.last_at(at, len);
         }
         match part {
-            Part::AtHand | Part::Near => None,
+            // What is handed over this member has read.
+            Part::AtHand | Part::Near | Part::Handed => None,
             Part::Swapped => self.swaps.displaces(),
             // No longer than those of which the last rounds' fit, and so are those before it.
             Part::Any if len <= self.slot && self.placed >= self.long_until => None,
@@ -426,6 +458,10 @@ mod tests {
     use super::*;
     use std::ops::Range;
 
+    fn sort_of(exchanged: bool) -> Sort {
+        if exchanged { Sort::Exchanged } else { Sort::Single }
+    }
+
     #[test]
     fn as_many_payloads_as_members_are_ahead_do_not_meet() {
         for (members, crowded) in [(2, false), (2, true), (3, true), (4, false), (8, true), (63, true)] {
@@ -437,9 +473,9 @@ mod tests {
                 for (first, len) in [(0, most), (1000, most / 2 + 64), (2000, most * 2 / 3)] {
                     for round in first..first + 1000 {
                         let displaced =
-                            laps.displaces(len, Sort::of(attended)).filter(|&before| before >= first);
+                            laps.displaces(len, sort_of(attended)).filter(|&before| before >= first);
                         assert!(displaced.is_none_or(|before| before + ahead <= round), "{members}: {len}");
-                        laps.place(round, len, Sort::of(attended));
+                        laps.place_in_ring(round, len, sort_of(attended));
                     }
                 }
             }
@@ -476,7 +512,7 @@ mod tests {
                             displaced.is_none_or(|before| before < needed),
                             "{members}: {round} of {pieces}"
                         );
-                        laps.place(first + round, bytes, sort);
+                        laps.place_in_ring(first + round, bytes, sort);
                     }
                     first += 2 * pieces;
                 }
@@ -492,7 +528,7 @@ mod tests {
         for round in 0..200 {
             let is_result = round % 2 == 1;
             let sort = Sort::Paired { contribution, result, is_result };
-            let (at, _) = laps.place(round, if is_result { result } else { contribution }, sort);
+            let (at, _) = laps.place_in_ring(round, if is_result { result } else { contribution }, sort);
             let meets = |&&(begin, len): &&(usize, usize)| begin < at + contribution && at < begin + len;
             match is_result {
                 true => assert!(
@@ -517,7 +553,7 @@ mod tests {
             let (len, alone) = ([20_000, MOST][round as usize / 1_000], random >> 33 & 7);
             if alone < 2 {
                 let writer = &mut members[alone as usize];
-                assert!(!writer.place(round, len, Sort::Single).1);
+                assert!(!writer.place_in_ring(round, len, Sort::Single).1);
                 continue;
             }
             // Of rounds before the last eight nobody needs to know.
@@ -526,7 +562,7 @@ mod tests {
             });
             assert_eq!(displaced[0], displaced[1], "both know the same");
             let places = [0, 1].map(|me: usize| {
-                let (at, turned) = members[me].place(round, len, Sort::Exchanged);
+                let (at, turned) = members[me].place_in_ring(round, len, Sort::Exchanged);
                 ((if turned { 1 - me } else { me }), at..at + len)
             });
             assert_eq!(places[0].1, places[1].1);
@@ -578,7 +614,7 @@ mod tests {
                         let (is_result, result) = (random >> 46 & 1 == 1, contribution / members as usize);
                         Sort::Paired { contribution, result, is_result }
                     }
-                    _ => Sort::of(attended && all),
+                    _ => sort_of(attended && all),
                 };
                 let len = match sort {
                     Sort::Paired { result, is_result: true, .. } => result,
@@ -586,7 +622,7 @@ mod tests {
                     _ => len,
                 };
                 let displaced = laps.displaces(len, sort);
-                let (at, turned) = laps.place(round, len, sort);
+                let (at, turned) = laps.place_in_ring(round, len, sort);
                 let new = at..at + len;
                 assert!(new.end <= ring && at.is_multiple_of(LINE), "{members} members: {new:?}");
                 // The other of two members writes into the other ring in such a round, and these places are then that one's.

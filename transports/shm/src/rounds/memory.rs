@@ -123,7 +123,7 @@ impl Memory {
             me: members.me,
             members: count,
             finished: 0,
-            laps: Laps::new(count, 0, wakes.crowded),
+            laps: Laps::new(count, 0, wakes.crowded).seen_by(members.me),
             demotes: count == 2 && !wakes.crowded && demote::is_there(),
             fresh: (std::ptr::null(), 0),
             wakes,
@@ -151,7 +151,7 @@ impl Memory {
     pub(super) fn add_slots(&mut self, block: Block) {
         assert!(self.slots.is_none(), "slots are added once");
         self.slots = NonNull::new(self.pool.at(block));
-        self.laps = Laps::new(self.members, self.pool.bytes(block), self.wakes.crowded);
+        self.laps = Laps::new(self.members, self.pool.bytes(block), self.wakes.crowded).seen_by(self.me);
         self.blocks.1 = Some(block);
     }
 
@@ -184,7 +184,7 @@ impl Memory {
         self.laps.goes_to_and_fro(len, sort)
     }
 
-    /// Whether two members swap places of such payloads.
+    /// Whether two members swap places of such payloads or hand them over.
     #[inline]
     pub(super) fn is_swapped(&self, len: usize, sort: Sort) -> bool {
         self.laps.is_swapped(len, sort)
@@ -277,20 +277,18 @@ impl Memory {
         len: usize,
         sort: Sort,
     ) -> (&mut [u8], Payloads<'_>) {
-        let shown = len;
+        let (shown, mut is_swapped) = (len, false);
         let len = if long { len } else { IN_CELL };
         if long {
             assert!(len <= self.laps.most(), "a payload that is longer than any");
-            let (at, turned) = self.laps.place(round, len, sort);
-            // Only among two.
-            let ring = if turned { 1 - self.me } else { self.me };
-            let at = ring as usize * self.laps.ring() + at;
+            is_swapped = self.laps.is_swapped(len, sort);
+            let at = self.laps.place(self.me, round, len, sort);
             self.at_word(self.me, round).store(at as u64, Ordering::Relaxed);
         }
         let place = self.place(self.me, round, long, len).expect("long payloads only where there are slots");
         if self.demotes {
             self.fresh = match long {
-                true if sort == Sort::Exchanged && len <= MOST_DEMOTED => (place, len),
+                true if is_swapped && len <= MOST_DEMOTED => (place, len),
                 true => (place, 0),
                 false => {
                     (place.wrapping_add(LINE - BEFORE_PAYLOAD), (BEFORE_PAYLOAD + shown).saturating_sub(LINE))
@@ -429,6 +427,9 @@ impl<'a> Payloads<'a> {
             false => None,
         };
         let place = place.expect("a payload that may be read");
+        if long && member != memory.me {
+            memory.laps.take_over(memory.at_word(member, round).load(Ordering::Relaxed) as usize);
+        }
         // SAFETY: rule A: the stamp is there and this member has not said that it has finished the round; it cannot say so
         // while the slice borrows `memory`.
         unsafe { std::slice::from_raw_parts(place, len) }

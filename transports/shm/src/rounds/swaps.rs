@@ -14,13 +14,26 @@
 //! | --- | --- | --- | --- | --- | --- |
 //! | .38 / .29 / .28 / .21 | .47 / .45 / .40 / .29 | .73 / .59 / .54 / .44 | .95 / .79 / .69 / .59 | 1.45 / 1.20 / 1.11 / 1.16 | 2.3 / - / 2.0 / 2.7 |
 
+//!
+//! Of a payload that one member alone writes and the other reads nobody knows who will write the next. There a place is *handed over*: who
+//! has read it has it, and may write it when it alone writes again, as after a reduction to a root that then broadcasts, or with another root
+//! each time. Who has none, because it wrote the last payload, too, writes elsewhere. There are two such places, one in each ring, of
+//! which each member has one in the beginning. Broadcast by each of two members in turn, as above, us, in long laps or by cell / handed over / and
+//! demoted:
+//!
+//! | 512 B | 1 KiB | 2 KiB | 4 KiB | 8 KiB |
+//! | --- | --- | --- | --- | --- |
+//! | .32 / .25 / .20 | .41 / .31 / .23 | .54 / .43 / .30 | .85 / .58 / .50 | 1.42 / 1.02 / .93 |
+
+use std::cell::Cell;
+
 /// Where places begin.
 const LINE: usize = 64;
 /// Bytes of the longest payload that is swapped.
 const MOST: usize = 16 << 10;
 /// The part of a small ring that one place may take.
 const PART: usize = 16;
-/// Places in a ring.
+/// Places in a ring that are swapped.
 const PLACES: usize = 2;
 
 /// The places of one member and the other.
@@ -30,11 +43,15 @@ pub(super) struct Swaps {
     exchanges: usize,
     /// The rounds of the last ones, by place.
     rounds: [u64; PLACES],
+    /// The places to hand over that this member has, by ring, one bit each. It learns of them as it reads.
+    has: Cell<u8>,
 }
 
 impl Swaps {
-    /// Before the first exchange.
-    pub(super) const NEW: Swaps = Swaps { exchanges: 0, rounds: [0; PLACES] };
+    /// Before the first round of a member.
+    pub(super) fn new(me: u32) -> Swaps {
+        Swaps { exchanges: 0, rounds: [0; PLACES], has: Cell::new(1 << (me % 2)) }
+    }
 
     /// Bytes of the longest payload that is swapped in rings of that size.
     pub(super) const fn most(ring: usize) -> usize {
@@ -44,7 +61,7 @@ impl Swaps {
 
     /// Bytes of the places in one ring for payloads of at most `most` bytes.
     pub(super) const fn bytes(most: usize) -> usize {
-        PLACES * stride(most)
+        (PLACES + 1) * stride(most)
     }
 
     /// The round whose payloads lie in the place of the next exchange, if there was one.
@@ -61,6 +78,37 @@ impl Swaps {
         self.rounds[at] = round;
         self.exchanges = self.exchanges.wrapping_add(1);
         (at * stride(most), lap % 2 == 1)
+    }
+
+    /// Whether this member has a place to hand over.
+    #[inline]
+    pub(super) fn has_one(&self) -> bool {
+        self.has.get() != 0
+    }
+
+    /// Where among the places of which ring a payload begins that this member alone writes, as it hands the place over.
+    ///
+    /// # Panics
+    /// When it has none.
+    #[inline]
+    pub(super) fn hand_over(&mut self, most: usize) -> (usize, usize) {
+        let has = self.has.get_mut();
+        assert_ne!(*has, 0, "only who has a place hands it over");
+        let ring = has.trailing_zeros() as usize;
+        *has &= *has - 1;
+        (ring, Swaps::handed(most))
+    }
+
+    /// Where among the places the one lies that is handed over.
+    #[inline]
+    pub(super) const fn handed(most: usize) -> usize {
+        PLACES * stride(most)
+    }
+
+    /// This member reads what lies in the place of a ring that is handed over.
+    #[inline]
+    pub(super) fn take_over(&self, ring: usize) {
+        self.has.set(self.has.get() | 1 << ring);
     }
 }
 

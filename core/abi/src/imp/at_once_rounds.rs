@@ -6,6 +6,7 @@
 //! - *Any length*, by the script of `weft_coll::rounds`, straight between the program's memory and the slots ([`plain`]).
 
 use std::ffi::{c_int, c_void};
+use std::mem::MaybeUninit;
 
 use weft::Process;
 use weft_coll::rounds::{Shape, block_of, is_contested, is_one_round, is_sooner_by_messages};
@@ -24,6 +25,9 @@ use way::{Held, Way};
 mod plain;
 mod scattering;
 mod way;
+
+/// Bytes of an own operand that are kept aside at a time; longer than any element.
+const AT_A_TIME: usize = 4096;
 
 /// Everything was done.
 const DONE: Option<c_int> = Some(abi::MPI_SUCCESS);
@@ -390,12 +394,39 @@ pub(crate) unsafe fn allreduce(
             |room, past| show(from.cast(), room, past != 0),
             || {},
             |payloads| {
-                let me = if in_place { u32::MAX } else { payloads.cells.me() };
+                let (members, me) = (payloads.cells.members(), payloads.cells.me());
+                if in_place && members == 2 {
+                    return combine_with(
+                        payloads.of(1 - me),
+                        me == 0,
+                        kernel,
+                        element,
+                        result(recvbuf, bytes),
+                    );
+                }
+                let me = if in_place { u32::MAX } else { me };
                 let own = || std::slice::from_raw_parts(from.cast(), bytes);
                 let term = |member| if member == me { own() } else { payloads.of(member) };
-                fold(payloads.cells.members(), kernel, term, result(recvbuf, bytes));
+                fold(members, kernel, term, result(recvbuf, bytes));
             },
         )
+    }
+}
+
+/// Combines the own operand in `into`, `first` in the order of ranks, with that of the only other member, with the loops of [`fold`]. The own
+/// payload holds it too, but its lines are where the other one reads them.
+#[inline(never)]
+fn combine_with(other: &[u8], first: bool, kernel: Kernel, element: usize, into: &mut [u8]) {
+    let mut room = [const { MaybeUninit::<u8>::uninit() }; AT_A_TIME];
+    let at_a_time = AT_A_TIME / element * element;
+    for (other, into) in other.chunks(at_a_time).zip(into.chunks_mut(at_a_time)) {
+        // SAFETY: a chunk has at most as many bytes as the room, and they are written before they are lent.
+        let own = unsafe {
+            std::ptr::copy_nonoverlapping(into.as_ptr(), room.as_mut_ptr().cast(), into.len());
+            std::slice::from_raw_parts(room.as_ptr().cast::<u8>(), into.len())
+        };
+        let (left, right) = if first { (own, other) } else { (other, own) };
+        kernel.apply_apart(left, right, into);
     }
 }
 

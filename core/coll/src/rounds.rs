@@ -221,8 +221,8 @@ pub trait Operands {
     fn put(&self, from: &[u8], to: &mut [u8]);
     /// `into = left op into`.
     fn combine(&mut self, left: Term<'_>, into: Target<'_>);
-    /// `into = left op right`. Neither operand lies in `into`: who contributes in place wrote its contribution into a payload,
-    /// and that is the operand.
+    /// `into = left op right`. Neither operand lies in `into`: of who contributes in place the operand is what it wrote into
+    /// a payload, or the result is made aside.
     fn combine_two(&mut self, left: Term<'_>, right: Term<'_>, into: Target<'_>);
 }
 

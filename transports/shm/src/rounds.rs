@@ -46,7 +46,7 @@ pub(crate) mod distance;
 mod laps;
 pub mod leaving;
 mod memory;
-mod swaps;
+pub mod swaps;
 
 use crate::pool::{Block, Pool};
 use crate::segment::Segment;

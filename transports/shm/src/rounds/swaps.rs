@@ -24,6 +24,13 @@
 //! | 512 B | 1 KiB | 2 KiB | 4 KiB | 8 KiB |
 //! | --- | --- | --- | --- | --- |
 //! | .32 / .25 / .20 | .41 / .31 / .23 | .54 / .43 / .30 | .85 / .58 / .50 | 1.42 / 1.02 / .93 |
+//!
+//! # Memory ordering
+//! A member writes at a place that it swaps when [`Swaps::displaces`] is a round that both have finished: it itself by its own count, the other
+//! as it knows by Acquire (rule B of [`super`]); all that either read there is before. What the other *wrote* there it has read after that
+//! one's stamp (Acquire). A place to hand over it writes only after it has read there what the other wrote, which was the last that anybody did
+//! there: who writes alone reads none of its own payloads, and does not have the place any more. A member writes alone only where its calls
+//! before are over, so it has read what it took over. `tests/loom_rounds.rs` runs both with this code.
 
 use std::cell::Cell;
 
@@ -38,7 +45,7 @@ const PLACES: usize = 2;
 
 /// The places of one member and the other.
 #[derive(Debug)]
-pub(super) struct Swaps {
+pub struct Swaps {
     /// Exchanges that there were.
     exchanges: usize,
     /// The rounds of the last ones, by place.
@@ -49,31 +56,31 @@ pub(super) struct Swaps {
 
 impl Swaps {
     /// Before the first round of a member.
-    pub(super) fn new(me: u32) -> Swaps {
+    pub fn new(me: u32) -> Swaps {
         Swaps { exchanges: 0, rounds: [0; PLACES], has: Cell::new(1 << (me % 2)) }
     }
 
     /// Bytes of the longest payload that is swapped in rings of that size.
-    pub(super) const fn most(ring: usize) -> usize {
+    pub const fn most(ring: usize) -> usize {
         let part = ring / PART / LINE * LINE;
         if part < MOST { part } else { MOST }
     }
 
     /// Bytes of the places in one ring for payloads of at most `most` bytes.
-    pub(super) const fn bytes(most: usize) -> usize {
+    pub const fn bytes(most: usize) -> usize {
         (PLACES + 1) * stride(most)
     }
 
     /// The round whose payloads lie in the place of the next exchange, if there was one.
     #[inline]
-    pub(super) fn displaces(&self) -> Option<u64> {
+    pub fn displaces(&self) -> Option<u64> {
         (self.exchanges >= PLACES).then(|| self.rounds[self.exchanges % PLACES])
     }
 
     /// Where among the places the payload of the next exchange begins, and whether in the other's ring. Once for an exchange, also by
     /// who writes elsewhere.
     #[inline]
-    pub(super) fn place(&mut self, round: u64, most: usize) -> (usize, bool) {
+    pub fn place(&mut self, round: u64, most: usize) -> (usize, bool) {
         let (at, lap) = (self.exchanges % PLACES, self.exchanges / PLACES);
         self.rounds[at] = round;
         self.exchanges = self.exchanges.wrapping_add(1);
@@ -82,7 +89,7 @@ impl Swaps {
 
     /// Whether this member has a place to hand over.
     #[inline]
-    pub(super) fn has_one(&self) -> bool {
+    pub fn has_one(&self) -> bool {
         self.has.get() != 0
     }
 
@@ -91,7 +98,7 @@ impl Swaps {
     /// # Panics
     /// When it has none.
     #[inline]
-    pub(super) fn hand_over(&mut self, most: usize) -> (usize, usize) {
+    pub fn hand_over(&mut self, most: usize) -> (usize, usize) {
         let has = self.has.get_mut();
         assert_ne!(*has, 0, "only who has a place hands it over");
         let ring = has.trailing_zeros() as usize;
@@ -101,13 +108,13 @@ impl Swaps {
 
     /// Where among the places the one lies that is handed over.
     #[inline]
-    pub(super) const fn handed(most: usize) -> usize {
+    pub const fn handed(most: usize) -> usize {
         PLACES * stride(most)
     }
 
     /// This member reads what lies in the place of a ring that is handed over.
     #[inline]
-    pub(super) fn take_over(&self, ring: usize) {
+    pub fn take_over(&self, ring: usize) {
         self.has.set(self.has.get() | 1 << ring);
     }
 }

@@ -52,6 +52,7 @@ use crate::pool::{Block, Pool};
 use crate::segment::Segment;
 use distance::Distance;
 pub use distance::Writing;
+use laps::Home;
 pub use laps::{Sort, wanted_slot_bytes};
 use memory::Memory;
 pub use memory::Payloads;
@@ -360,27 +361,30 @@ impl Rounds {
     ///
     /// # Panics
     /// When the round has no room, or it cannot be that long.
-    #[inline]
+    #[inline(always)]
     pub fn room(&mut self, round: u64, long: bool, len: usize, sort: Sort) -> (&mut [u8], Payloads<'_>) {
         assert!(
             self.has_room(round, if long { len } else { 0 }, sort),
             "a cell is written before all have read it"
         );
-        self.memory.room(round, long, len, sort)
+        if long { self.memory.long_room(round, len, sort) } else { self.memory.room_in_cell(round) }
     }
 
     /// The own payload of that many bytes is about to be written: how. Its sort is that of [`Writing::sort`] from now on; then
     /// [`Rounds::has_written`].
-    #[inline]
+    #[inline(always)]
     pub fn begin_writing(&mut self, bytes: usize, sort: Sort) -> Writing {
-        if bytes <= IN_CELL {
-            return Writing::USUAL;
+        if bytes <= IN_CELL { Writing::USUAL } else { self.begin_long(bytes, sort) }
+    }
+
+    #[inline(never)]
+    fn begin_long(&mut self, bytes: usize, sort: Sort) -> Writing {
+        match self.memory.home(bytes, sort) {
+            Home::Own => self.distance.begin(bytes),
+            // What goes to and fro is quickly written, near or far.
+            Home::ToAndFro => Writing::USUAL,
+            Home::Swapped => self.distance.begin_swapped(bytes),
         }
-        if self.memory.is_swapped(bytes, sort) {
-            return self.distance.begin_swapped(bytes);
-        }
-        // What goes to and fro is quickly written, near or far.
-        self.distance.begin(if self.memory.goes_to_and_fro(bytes, sort) { 0 } else { bytes })
     }
 
     /// The same of a result that is combined into the own payload of that many bytes: past the caches where ranks share cores
@@ -403,7 +407,7 @@ impl Rounds {
     }
 
     /// Shows the own payload of a round to the others.
-    #[inline]
+    #[inline(always)]
     pub fn publish(&mut self, round: u64, signature: u16) {
         self.memory.publish(round, stamp(round, signature));
     }

@@ -3,7 +3,7 @@
 //! Stamps and counts are atomics. Payloads are plain memory, written and read only by whom rules A and B allow at that
 //! moment; that is the argument of every block here.
 
-use super::laps::{Laps, Sort, wanted_slot_bytes};
+use super::laps::{Home, Laps, Sort, wanted_slot_bytes};
 use super::{CELLS, IN_CELL, Members, Wakes, Words, leaving};
 use crate::bell::{Doors, needs_attention};
 use crate::pool::{Block, Pool};
@@ -45,10 +45,6 @@ struct Cell {
     payload: UnsafeCell<[u8; IN_CELL]>,
 }
 
-const LINE: usize = 64;
-/// Bytes of a cell before its payload.
-const BEFORE_PAYLOAD: usize = size_of::<Cell>() - IN_CELL;
-
 /// How far a member is; written by it alone.
 #[repr(C, align(128))]
 struct Course {
@@ -82,8 +78,8 @@ pub(super) struct Memory {
     laps: Laps,
     /// Whether what another one reads next is demoted: between two members with cores of their own, where that was measured.
     demotes: bool,
-    /// The lines beyond the cell's first that go with the next stamp: where, and their bytes. A pointer into the blocks.
-    fresh: (*const u8, usize),
+    /// Bytes of the long payload that is demoted with the next stamp.
+    fresh: usize,
     wakes: Wakes,
     /// By member: its process's sleep words, which live as long as `segment`.
     doors: Box<[NonNull<Doors>]>,
@@ -125,7 +121,7 @@ impl Memory {
             finished: 0,
             laps: Laps::new(count, 0, wakes.crowded).seen_by(members.me),
             demotes: count == 2 && !wakes.crowded && demote::is_there(),
-            fresh: (std::ptr::null(), 0),
+            fresh: 0,
             wakes,
             doors: members.locals.iter().map(|&local| NonNull::from(&segment.slot(local).doors)).collect(),
             blocks: (block, None),
@@ -178,16 +174,10 @@ impl Memory {
         if self.slots.is_some() { self.laps.in_two_phases() } else { wanted_slot_bytes(self.members, false) }
     }
 
-    /// Whether a payload goes to and fro between two members.
+    /// What a long payload is to the one who writes it.
     #[inline]
-    pub(super) fn goes_to_and_fro(&self, len: usize, sort: Sort) -> bool {
-        self.laps.goes_to_and_fro(len, sort)
-    }
-
-    /// Whether two members swap places of such payloads or hand them over.
-    #[inline]
-    pub(super) fn is_swapped(&self, len: usize, sort: Sort) -> bool {
-        self.laps.is_swapped(len, sort)
+    pub(super) fn home(&self, len: usize, sort: Sort) -> Home {
+        self.laps.home(len, sort)
     }
 
     #[inline]
@@ -268,36 +258,28 @@ impl Memory {
         }
     }
 
-    /// The own payload of a round for which the caller has found room (rule B).
-    #[inline]
-    pub(super) fn room(
-        &mut self,
-        round: u64,
-        long: bool,
-        len: usize,
-        sort: Sort,
-    ) -> (&mut [u8], Payloads<'_>) {
-        let (shown, mut is_swapped) = (len, false);
-        let len = if long { len } else { IN_CELL };
-        if long {
-            assert!(len <= self.laps.most(), "a payload that is longer than any");
-            is_swapped = self.laps.is_swapped(len, sort);
-            let at = self.laps.place(self.me, round, len, sort);
-            self.at_word(self.me, round).store(at as u64, Ordering::Relaxed);
+    /// The own payload of a round for which the caller has found room (rule B), in its cell.
+    #[inline(always)]
+    pub(super) fn room_in_cell(&mut self, round: u64) -> (&mut [u8], Payloads<'_>) {
+        // SAFETY: mapped while `self` lives; only the address is taken.
+        let place = unsafe { (*self.cell(self.me, round)).payload.get() };
+        // SAFETY: rule B: nobody reads the cell until it is published; `&mut self` keeps other threads away, and the view of payloads
+        // leaves out this one.
+        (unsafe { &mut *place }, Payloads { memory: self, but: Some(round % CELLS) })
+    }
+
+    /// The same of a long one, in a ring.
+    #[inline(never)]
+    pub(super) fn long_room(&mut self, round: u64, len: usize, sort: Sort) -> (&mut [u8], Payloads<'_>) {
+        assert!(len <= self.laps.most(), "a payload that is longer than any");
+        if self.demotes && len <= MOST_DEMOTED && self.home(len, sort) == Home::Swapped {
+            self.fresh = len;
         }
-        let place = self.place(self.me, round, long, len).expect("long payloads only where there are slots");
-        if self.demotes {
-            self.fresh = match long {
-                true if is_swapped && len <= MOST_DEMOTED => (place, len),
-                true => (place, 0),
-                false => {
-                    (place.wrapping_add(LINE - BEFORE_PAYLOAD), (BEFORE_PAYLOAD + shown).saturating_sub(LINE))
-                }
-            };
-        }
-        // SAFETY: rule B: nobody reads the cell until it is published, and in the rings nobody else writes there, since all
-        // count the places that go to and fro alike; `&mut self` keeps other threads away, and the view of payloads leaves out
-        // this one.
+        let at = self.laps.place(self.me, round, len, sort);
+        self.at_word(self.me, round).store(at as u64, Ordering::Relaxed);
+        let place = self.place(self.me, round, true, len).expect("long payloads only where there are slots");
+        // SAFETY: rule B as above: in the rings nobody else writes there, since both count the places that go to and fro alike, and who
+        // has one that is handed over has read what lies there.
         let room = unsafe { std::slice::from_raw_parts_mut(place, len) };
         (room, Payloads { memory: self, but: Some(round % CELLS) })
     }
@@ -307,15 +289,23 @@ impl Memory {
         Payloads { memory: self, but: None }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn publish(&mut self, round: u64, stamp: u64) {
         self.set_stamp(round, stamp);
         if self.demotes {
-            demote::line(self.cell(self.me, round).cast());
-            if self.fresh.1 != 0 {
-                demote::lines(self.fresh.0, self.fresh.1);
-                self.fresh.1 = 0;
+            self.demote(round);
+        }
+    }
+
+    /// Demotes the payload that was published in a round, and the stamp.
+    #[inline(never)]
+    fn demote(&mut self, round: u64) {
+        demote::lines(self.cell(self.me, round).cast(), size_of::<Cell>());
+        if self.fresh != 0 {
+            if let Some(place) = self.place(self.me, round, true, self.fresh) {
+                demote::lines(place, self.fresh);
             }
+            self.fresh = 0;
         }
     }
 

@@ -170,4 +170,24 @@ mod tests {
         assert!(writer.begin_combining(SHORTEST).past && !writer.begin_combining(SHORTEST - 1).past);
         assert!(!Distance::default().begin_combining(8192).past, "nor results while the others are near");
     }
+
+    #[test]
+    fn where_near_members_swap_places_one_in_some_tells_and_far_ones_keep_to_their_rings() {
+        let mut writer = Distance::default();
+        let kept = (0..6400).map(|_| writer.begin_swapped(8192)).filter(|writing| {
+            assert_eq!((writing.kept, writing.past), (writing.timed.is_some(), false));
+            writing.kept
+        });
+        assert_eq!(kept.count(), 100);
+        assert!((0..1000).all(|_| !writer.begin_swapped(TELLING - 1).kept), "what tells nothing is swapped");
+        writer.is_far = true;
+        assert!((0..1000).all(|_| writer.begin_swapped(8192).kept && writer.begin_swapped(SHORTEST).past));
+        assert!((0..1000).all(|_| !writer.begin_swapped(SHORTEST - 1).kept), "nor goes it past the caches");
+        let [kept, usual] = [Writing { kept: true, ..Writing::USUAL }, Writing::USUAL];
+        assert_eq!(
+            [Sort::Exchanged, Sort::Alone, Sort::Single].map(|sort| kept.sort(sort)),
+            [Sort::Kept, Sort::Single, Sort::Single]
+        );
+        assert_eq!(usual.sort(Sort::Alone), Sort::Alone);
+    }
 }

@@ -379,7 +379,7 @@ impl Laps {
             let (at, turned) = self.swaps.place(round, self.parts.swapped);
             return (begin + at, turned);
         }
-        if sort == Sort::Kept {
+        if sort == Sort::Kept && len <= self.parts.swapped {
             // Both count alike, and the place stays free.
             self.swaps.place(round, self.parts.swapped);
         }

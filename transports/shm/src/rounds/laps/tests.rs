@@ -229,8 +229,13 @@ fn what_two_members_swap_hand_over_or_keep_never_meets() {
                 // reads anything there, its own as well. Of rounds before the last eight nobody reads anything.
                 let (begun, reads_own) =
                     written[1 - me].last().map_or((0, false), |&(of, both, _)| (of, both));
-                let of_this = written[me].iter().filter(|(of, ..)| *of >= begun && of + CELLS > round);
-                let of_other = written[1 - me].iter().filter(|(of, ..)| reads_own && *of == begun);
+                let of_this = written[me]
+                    .iter()
+                    .rev()
+                    .take(CELLS as usize)
+                    .filter(|(of, ..)| *of >= begun && of + CELLS > round);
+                let of_other =
+                    written[1 - me].iter().rev().take(1).filter(|(of, ..)| reads_own && *of == begun);
                 let met =
                     of_this.chain(of_other).find(|(.., old)| place.start < old.end && old.start < place.end);
                 assert_eq!(met, None, "member {me}, round {round}: {place:?}");

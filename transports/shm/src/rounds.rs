@@ -374,7 +374,7 @@ impl Rounds {
     /// [`Rounds::has_written`].
     #[inline(always)]
     pub fn begin_writing(&mut self, bytes: usize, sort: Sort) -> Writing {
-        if bytes <= IN_CELL { Writing::USUAL } else { self.begin_long(bytes, sort) }
+        if bytes < distance::SHORTEST { Writing::USUAL } else { self.begin_long(bytes, sort) }
     }
 
     #[inline(never)]

@@ -223,7 +223,7 @@ fn handed(view: View, writers: &[u32]) {
         if writer == me {
             view.wait_until(|| pace.has_room(&view, round));
             let signature = if swaps.has_one() {
-                let (ring, at) = swaps.hand_over(PLACE);
+                let (ring, at) = (swaps.hand_over(), Swaps::handed(PLACE));
                 view.write_at(ring, at / (2 * PLACE), round, 10 + round);
                 1
             } else {

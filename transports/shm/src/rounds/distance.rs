@@ -11,7 +11,7 @@ use super::Sort;
 use crate::past;
 
 /// Bytes of the shortest payload that is written past caches: below, what is saved in writing is lost in reading.
-const SHORTEST: usize = 2048;
+pub(super) const SHORTEST: usize = 2048;
 /// Bytes of the shortest payload that tells anything: a core keeps shorter ones to itself until it has time for them.
 const TELLING: usize = 4096;
 /// Of so many payloads one is written into the cache though others are far.

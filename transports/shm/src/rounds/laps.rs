@@ -138,6 +138,8 @@ enum Part {
 /// How a ring is divided, in the order of [`Part`].
 #[derive(Clone, Copy, Debug)]
 struct Parts {
+    /// Bytes of all.
+    ring: usize,
     any: usize,
     turns: usize,
     near: usize,
@@ -161,7 +163,7 @@ impl Parts {
         let swaps = if swapped != 0 { Swaps::bytes(swapped) } else { 0 };
         let any = ring - turns - near - at_hand - swaps;
         let long = crowded && members > 2;
-        Parts { any, turns, near, at_hand, swapped, crowded, members: members as usize, long }
+        Parts { ring, any, turns, near, at_hand, swapped, crowded, members: members as usize, long }
     }
 
     /// Where a payload goes that does not go where two members swap places or hand them over.
@@ -232,10 +234,6 @@ impl Parts {
     const fn swaps(self) -> usize {
         if self.swapped == 0 { 0 } else { Swaps::bytes(self.swapped) }
     }
-
-    const fn ring(self) -> usize {
-        self.any + self.turns + self.near + self.at_hand + self.swaps()
-    }
 }
 
 /// Whose ring a payload lies in.
@@ -270,6 +268,10 @@ pub(super) struct Laps {
     paired: [usize; 2],
     /// [`Parts::slot_bytes`].
     slot: usize,
+    /// Bytes of the longest payload of any call.
+    most: usize,
+    /// Where in the first ring of all the place lies that is handed over; in none, where there is none.
+    handed: usize,
     /// As many are to be placed until the last [`CELLS`] of them have at most `slot` bytes again.
     long_until: usize,
 }
@@ -288,6 +290,11 @@ impl Laps {
             placed: 0,
             paired: [0; 2],
             slot: parts.slot_bytes(),
+            most: parts.attended().max(parts.in_two_phases()),
+            handed: match parts.swapped {
+                0 => usize::MAX / 2,
+                most => parts.span(Part::Handed).0 + Swaps::handed(most),
+            },
             long_until: 0,
         }
     }
@@ -300,7 +307,7 @@ impl Laps {
     /// Bytes of the ring.
     #[inline]
     pub(super) fn ring(&self) -> usize {
-        self.parts.ring()
+        self.parts.ring
     }
 
     /// Bytes of the longest payload of a call that nobody may attend to.
@@ -324,7 +331,7 @@ impl Laps {
     /// Bytes of the longest payload.
     #[inline]
     pub(super) fn most(&self) -> usize {
-        self.attended().max(self.in_two_phases())
+        self.most
     }
 
     /// What a payload is to the one who writes it.
@@ -340,10 +347,8 @@ impl Laps {
     /// What begins there in the rings of all is read by this member, another one wrote it.
     #[inline]
     pub(super) fn take_over(&self, at: usize) {
-        let ring = self.ring();
-        let handed = self.parts.span(Part::Handed).0 + Swaps::handed(self.parts.swapped);
-        if self.parts.swapped != 0 && (at == handed || at == ring + handed) {
-            self.swaps.take_over(usize::from(at != handed));
+        if at == self.handed || at == self.handed + self.parts.ring {
+            self.swaps.take_over(usize::from(at != self.handed));
         }
     }
 
@@ -362,13 +367,12 @@ impl Laps {
     pub(super) fn place(&mut self, me: u32, round: u64, len: usize, sort: Sort) -> usize {
         let part = self.part(len, sort);
         if part == Part::Handed {
-            let (ring, at) = self.swaps.hand_over(self.parts.swapped);
-            return ring * self.ring() + self.parts.span(Part::Handed).0 + at;
+            return self.swaps.hand_over() * self.parts.ring + self.handed;
         }
         let (at, turned) = self.place_in_ring(part, round, len, sort);
         // Only among two.
         let ring = if turned { 1 - me } else { me };
-        ring as usize * self.ring() + at
+        ring as usize * self.parts.ring + at
     }
 
     /// The same of what is not handed over: where in its ring, and whether that is the ring of the other of two members.

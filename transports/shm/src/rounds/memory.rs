@@ -284,14 +284,6 @@ impl Memory {
         (room, Payloads { memory: self, but: Some(round % CELLS) })
     }
 
-    /// This member reads the long payload of a member in a round.
-    #[inline(never)]
-    fn take_over(&self, member: u32, round: u64) {
-        if member != self.me {
-            self.laps.take_over(self.at_word(member, round).load(Ordering::Relaxed) as usize);
-        }
-    }
-
     #[inline]
     pub(super) fn payloads(&self) -> Payloads<'_> {
         Payloads { memory: self, but: None }
@@ -425,8 +417,8 @@ impl<'a> Payloads<'a> {
             false => None,
         };
         let place = place.expect("a payload that may be read");
-        if long && memory.members == 2 {
-            memory.take_over(member, round);
+        if long && member != memory.me {
+            memory.laps.take_over(memory.at_word(member, round).load(Ordering::Relaxed) as usize);
         }
         // SAFETY: rule A: the stamp is there and this member has not said that it has finished the round; it cannot say so
         // while the slice borrows `memory`.

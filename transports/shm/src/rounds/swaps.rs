@@ -93,17 +93,17 @@ impl Swaps {
         self.has.get() != 0
     }
 
-    /// Where among the places of which ring a payload begins that this member alone writes, as it hands the place over.
+    /// In which ring the place lies of a payload that this member alone writes, as it hands the place over.
     ///
     /// # Panics
     /// When it has none.
     #[inline]
-    pub fn hand_over(&mut self, most: usize) -> (usize, usize) {
+    pub fn hand_over(&mut self) -> usize {
         let has = self.has.get_mut();
         assert_ne!(*has, 0, "only who has a place hands it over");
         let ring = has.trailing_zeros() as usize;
         *has &= *has - 1;
-        (ring, Swaps::handed(most))
+        ring
     }
 
     /// Where among the places the one lies that is handed over.

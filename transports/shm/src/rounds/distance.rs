@@ -5,6 +5,8 @@
 //! So a writer times the long payloads that it writes into its cache. While they go slowly it writes past it, but for one
 //! payload in 64, so that it notices when the others are near again.
 //!
+//! Where near members swap places or hand them over (`swaps.rs`), one payload in 64 goes into the own ring for that; far ones all do.
+//!
 //! Nothing depends on it but the time: each payload is complete with its stamp either way.
 
 use super::Sort;

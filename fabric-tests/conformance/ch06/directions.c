@@ -26,7 +26,7 @@ static unsigned char byte(int at, int from, int to, int call)
     return (unsigned char)(at * 5 + at / 256 + from * 61 + to * 17 + call * 29);
 }
 
-static void fill(unsigned char *to, int bytes, int from, int block, int call)
+static void give(unsigned char *to, int bytes, int from, int block, int call)
 {
     for (int i = 0; i < bytes; i++) to[i] = byte(i, from, block, call);
 }
@@ -57,44 +57,44 @@ static void once(int call)
         for (volatile int i = 0; i < 20000; i++) continue;
     switch (random_below(8)) {
     case 0:
-        fill(in, bytes, root, 0, me == root ? call : call + 1);
+        give(in, bytes, root, 0, me == root ? call : call + 1);
         CHECK_OK(MPI_Bcast(in, bytes, MPI_BYTE, root, MPI_COMM_WORLD));
         expect(in, bytes, root, 0, call, "broadcast");
         break;
     case 1: {
         int here = in_place && me == root;
-        fill(here ? in : out, bytes, me, 0, call);
+        give(here ? in : out, bytes, me, 0, call);
         CHECK_OK(MPI_Reduce(here ? MPI_IN_PLACE : out, in, bytes, MPI_UNSIGNED_CHAR, MPI_BXOR, root, MPI_COMM_WORLD));
         if (me == root) expect_sum(in, bytes, 0, call, "reduction");
         break;
     }
     case 2:
-        fill(in_place ? in : out, bytes, me, 0, call);
+        give(in_place ? in : out, bytes, me, 0, call);
         CHECK_OK(MPI_Allreduce(in_place ? MPI_IN_PLACE : out, in, bytes, MPI_UNSIGNED_CHAR, MPI_BXOR, MPI_COMM_WORLD));
         expect_sum(in, bytes, 0, call, "reduction to all");
         break;
     case 3:
-        fill(in_place ? in + me * bytes : out, bytes, me, 0, call);
+        give(in_place ? in + me * bytes : out, bytes, me, 0, call);
         CHECK_OK(MPI_Allgather(in_place ? MPI_IN_PLACE : out, bytes, MPI_BYTE, in, bytes, MPI_BYTE, MPI_COMM_WORLD));
         for (int from = 0; from < size; from++) expect(in + from * bytes, bytes, from, 0, call, "gathering to all");
         break;
     case 4:
-        for (int to = 0; to < size; to++) fill((in_place ? in : out) + to * bytes, bytes, me, to, call);
+        for (int to = 0; to < size; to++) give((in_place ? in : out) + to * bytes, bytes, me, to, call);
         CHECK_OK(MPI_Alltoall(in_place ? MPI_IN_PLACE : out, bytes, MPI_BYTE, in, bytes, MPI_BYTE, MPI_COMM_WORLD));
         for (int from = 0; from < size; from++) expect(in + from * bytes, bytes, from, me, call, "exchange");
         break;
     case 5:
-        for (int to = 0; to < size; to++) fill((in_place ? in : out) + to * bytes, bytes, me, to, call);
+        for (int to = 0; to < size; to++) give((in_place ? in : out) + to * bytes, bytes, me, to, call);
         CHECK_OK(MPI_Reduce_scatter_block(in_place ? MPI_IN_PLACE : out, in, bytes, MPI_UNSIGNED_CHAR, MPI_BXOR, MPI_COMM_WORLD));
         expect_sum(in, bytes, me, call, "scattered reduction");
         break;
     case 6:
-        fill(out, bytes, me, 0, call);
+        give(out, bytes, me, 0, call);
         CHECK_OK(MPI_Gather(out, bytes, MPI_BYTE, in, bytes, MPI_BYTE, root, MPI_COMM_WORLD));
         for (int from = 0; me == root && from < size; from++) expect(in + from * bytes, bytes, from, 0, call, "gathering");
         break;
     default:
-        for (int to = 0; me == root && to < size; to++) fill(out + to * bytes, bytes, me, to, call);
+        for (int to = 0; me == root && to < size; to++) give(out + to * bytes, bytes, me, to, call);
         CHECK_OK(MPI_Scatter(out, bytes, MPI_BYTE, in, bytes, MPI_BYTE, root, MPI_COMM_WORLD));
         expect(in, bytes, root, me, call, "scattering");
     }

@@ -408,7 +408,7 @@ impl Script {
         }
     }
 
-    /// The same of `len` bytes of a result that begins at `begin`, of which [`Term`]s may lie there: not straight into the result.
+    /// The same of `len` bytes of a result that begins at `begin`, of which a [`Term`] may lie there: not straight into the result.
     #[inline(never)]
     fn fold_aside<'a>(
         &self,

@@ -8,12 +8,11 @@
 //! has written its payload of the exchange between, and so has finished the one before. Both count the exchanges alike. Each payload has a
 //! place of its own in a round, since both write at the same one in different rings. Exchange of two near members with the copy of each
 //! one's own block, bare program, a line of 0.06 us, in us: in long laps or (up to 1 KiB) by cell / in 8 places that are swapped / in 2 / in 2
-//! and demoted ([`crate::demote`]):
+//! and demoted (`demote.rs`):
 //!
 //! | 512 B | 1 KiB | 2 KiB | 4 KiB | 8 KiB | 16 KiB |
 //! | --- | --- | --- | --- | --- | --- |
 //! | .38 / .29 / .28 / .21 | .47 / .45 / .40 / .29 | .73 / .59 / .54 / .44 | .95 / .79 / .69 / .59 | 1.45 / 1.20 / 1.11 / 1.16 | 2.3 / - / 2.0 / 2.7 |
-
 //!
 //! Of a payload that one member alone writes and the other reads nobody knows who will write the next. There a place is *handed over*: who
 //! has read it has it, and may write it when it alone writes again, as after a reduction to a root that then broadcasts, or with another root

@@ -115,6 +115,17 @@ pub fn block_of(member: u32, writer: u32) -> usize {
     member as usize - usize::from(member > writer)
 }
 
+/// Who writes in a round, as all members know alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writers {
+    /// All members, who wait for all, and attend to it.
+    All,
+    /// This member alone, which reads nothing in it, and attends to it.
+    Alone,
+    /// Any.
+    Any,
+}
+
 /// A payload that is about to be written.
 #[derive(Clone, Copy, Debug)]
 pub struct Payload {
@@ -124,8 +135,8 @@ pub struct Payload {
     pub bytes: usize,
     /// Whether it is longer than a short one.
     pub long: bool,
-    /// Whether all members write in its round, wait for all, and attend to it.
-    pub all: bool,
+    /// Who writes in its round.
+    pub writers: Writers,
     /// Whether the program's memory is copied there; otherwise it is the result of a reduction.
     pub is_copied: bool,
     /// Of a call in two phases that all attend to: bytes of the longest contribution and of the longest result. Contributions and results
@@ -210,8 +221,8 @@ pub trait Operands {
     fn put(&self, from: &[u8], to: &mut [u8]);
     /// `into = left op into`.
     fn combine(&mut self, left: Term<'_>, into: Target<'_>);
-    /// `into = left op right`. Neither operand lies in `into`: who contributes in place wrote its contribution into a payload,
-    /// and that is the operand.
+    /// `into = left op right`. Neither operand lies in `into`: of who contributes in place the operand is what it wrote into
+    /// a payload, or the result is made aside.
     fn combine_two(&mut self, left: Term<'_>, right: Term<'_>, into: Target<'_>);
 }
 
@@ -403,7 +414,10 @@ impl Run {
             round: self.first + self.written,
             bytes: script.payload_of(self.written) as usize,
             long: script.is_long(),
-            all: !self.unattended && script.joins_all(),
+            writers: match self.unattended {
+                true => Writers::Any,
+                false => script.writers(script.of(self.written).0),
+            },
             is_copied: script.of(self.written).0 == Phase::Parts,
             pair: if script.is_in_two_phases() && !self.unattended { script.pair() } else { None },
         }

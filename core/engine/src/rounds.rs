@@ -10,6 +10,7 @@ use crate::schedule::Arguments;
 use weft_coll::Group;
 use weft_coll::rounds::{
     Contest, Desk, Operands, Outcome, Payload, Payloads, Room, Run, Script, Shape, Slots, Target, Term,
+    Writers,
 };
 use weft_datatype::{Kernel, Memory, RecvBuf, SendBuf};
 use weft_shm::rounds::{CELLS, IN_CELL, MOST_MEMBERS, MOST_WITH_CORES, Sort, Way, wanted_slot_bytes};
@@ -289,7 +290,11 @@ impl Payloads for View<'_> {
 fn sort(payload: &Payload) -> Sort {
     match payload.pair {
         Some((contribution, result)) => Sort::Paired { contribution, result, is_result: !payload.is_copied },
-        None => Sort::of(payload.all),
+        None => match payload.writers {
+            Writers::All => Sort::Exchanged,
+            Writers::Alone => Sort::Alone,
+            Writers::Any => Sort::Single,
+        },
     }
 }
 
@@ -315,7 +320,7 @@ impl Slots for Rounds {
             false => self.cells.begin_combining(bytes),
         };
         let past = self.cells.past(writing);
-        let (room, payloads) = self.cells.room(round, long, bytes, sort);
+        let (room, payloads) = self.cells.room(round, long, bytes, writing.sort(sort));
         work(room, &View(payloads), past);
         self.cells.has_written(writing);
     }

@@ -21,6 +21,7 @@ pub mod bell;
 pub mod bias;
 pub mod board;
 pub mod changes;
+mod demote;
 pub mod doorbell;
 pub mod handover;
 pub mod layout;

@@ -19,7 +19,8 @@
 //! - B. Member j may write its cell of round r when all others have finished round r - 8. In its ring it writes behind the
 //!   payload before, when all others have finished the last round that had the place. Two members change rings with every lap
 //!   of longer payloads in rounds in which both write: they count such rounds alike, so that their rings are never the same
-//!   (`laps.rs`).
+//!   (`laps.rs`). Shorter ones in such rounds lie in two places of each ring, of which a member writes where it has read the
+//!   other's two rounds of that kind before, when the other has finished that (`swaps.rs`).
 //! - C. A member says that it has finished a round also when it neither writes nor reads in it.
 //!
 //! # Memory ordering
@@ -45,11 +46,13 @@ pub(crate) mod distance;
 mod laps;
 pub mod leaving;
 mod memory;
+pub mod swaps;
 
 use crate::pool::{Block, Pool};
 use crate::segment::Segment;
 use distance::Distance;
 pub use distance::Writing;
+use laps::Home;
 pub use laps::{Sort, wanted_slot_bytes};
 use memory::Memory;
 pub use memory::Payloads;
@@ -358,20 +361,30 @@ impl Rounds {
     ///
     /// # Panics
     /// When the round has no room, or it cannot be that long.
-    #[inline]
+    #[inline(always)]
     pub fn room(&mut self, round: u64, long: bool, len: usize, sort: Sort) -> (&mut [u8], Payloads<'_>) {
         assert!(
             self.has_room(round, if long { len } else { 0 }, sort),
             "a cell is written before all have read it"
         );
-        self.memory.room(round, long, len, sort)
+        if long { self.memory.long_room(round, len, sort) } else { self.memory.room_in_cell(round) }
     }
 
-    /// The own payload of that many bytes is about to be written: how; then [`Rounds::has_written`].
-    #[inline]
+    /// The own payload of that many bytes is about to be written: how. Its sort is that of [`Writing::sort`] from now on; then
+    /// [`Rounds::has_written`].
+    #[inline(always)]
     pub fn begin_writing(&mut self, bytes: usize, sort: Sort) -> Writing {
-        // What goes to and fro is quickly written, near or far.
-        self.distance.begin(if self.memory.goes_to_and_fro(bytes, sort) { 0 } else { bytes })
+        if bytes < distance::SHORTEST { Writing::USUAL } else { self.begin_long(bytes, sort) }
+    }
+
+    #[inline(never)]
+    fn begin_long(&mut self, bytes: usize, sort: Sort) -> Writing {
+        match self.memory.home(bytes, sort) {
+            Home::Own => self.distance.begin(bytes),
+            // What goes to and fro is quickly written, near or far.
+            Home::ToAndFro => Writing::USUAL,
+            Home::Swapped => self.distance.begin_swapped(bytes),
+        }
     }
 
     /// The same of a result that is combined into the own payload of that many bytes: past the caches where ranks share cores
@@ -394,8 +407,8 @@ impl Rounds {
     }
 
     /// Shows the own payload of a round to the others.
-    #[inline]
-    pub fn publish(&self, round: u64, signature: u16) {
+    #[inline(always)]
+    pub fn publish(&mut self, round: u64, signature: u16) {
         self.memory.publish(round, stamp(round, signature));
     }
 

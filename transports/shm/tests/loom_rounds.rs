@@ -10,12 +10,17 @@ use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use loom::thread;
 use loom_model::{Door, heavy_barrier};
 use weft_shm::bell::{self, SleepWord};
+use weft_shm::rounds::swaps::Swaps;
 use weft_shm::rounds::{Pace, Words, leaving, stamp};
 
 /// What one member writes: two cells, so that a member may be two rounds ahead.
 struct Area {
     stamps: [AtomicU64; 2],
     payloads: [UnsafeCell<u64>; 2],
+    /// Where payloads lie that have no place by cell: ring and place there.
+    at: [AtomicU64; 2],
+    /// The places in this member's ring that two swap or hand over; both write there.
+    places: [UnsafeCell<u64>; 3],
     finished: AtomicU64,
     door: Arc<Door>,
 }
@@ -29,6 +34,8 @@ impl View {
         let areas = (0..members).map(|_| Area {
             stamps: [AtomicU64::new(0), AtomicU64::new(0)],
             payloads: [UnsafeCell::new(0), UnsafeCell::new(0)],
+            at: [AtomicU64::new(0), AtomicU64::new(0)],
+            places: [UnsafeCell::new(0), UnsafeCell::new(0), UnsafeCell::new(0)],
             finished: AtomicU64::new(0),
             door: Door::new(),
         });
@@ -48,6 +55,20 @@ impl View {
     fn read(&self, member: u32, round: u64) -> u64 {
         // SAFETY: as in `write`.
         self.0[member as usize].payloads[round as usize % 2].with(|from| unsafe { *from })
+    }
+
+    /// Writes at a place of a ring, and says where in the own cell of the round.
+    fn write_at(&self, ring: usize, place: usize, round: u64, value: u64) {
+        // SAFETY: as in `write`.
+        self.0[ring].places[place].with_mut(|to| unsafe { *to = value });
+        self.own().at[round as usize % 2].store((ring * 3 + place) as u64, Ordering::Relaxed);
+    }
+
+    /// What a member wrote so in a round, and in which ring it lies.
+    fn read_at(&self, member: u32, round: u64) -> (usize, u64) {
+        let at = self.0[member as usize].at[round as usize % 2].load(Ordering::Relaxed) as usize;
+        // SAFETY: as in `write`.
+        (at / 3, self.0[at / 3].places[at % 3].with(|from| unsafe { *from }))
     }
 
     /// As `Rounds::wake`.
@@ -163,6 +184,75 @@ fn broadcasts(view: View, members: u32, rounds: u64) {
 fn a_writer_overwrites_nothing_that_is_still_read() {
     check(2, 2, |view| broadcasts(view, 2, 4));
     check(1, 3, |view| broadcasts(view, 3, 3));
+}
+
+/// Bytes of a place.
+const PLACE: usize = 64;
+
+/// Both give a number in every round and read both, at places that they swap; nobody waits but for the other's number.
+fn swapped(view: View, rounds: u64) {
+    let me = view.1;
+    let (mut pace, mut swaps) = (Pace::new(me, 2), Swaps::new(me));
+    for round in 0..rounds {
+        let reach = swaps.displaces().map_or(round, |before| round.max(before + View::CELLS));
+        assert!(pace.has_room(&view, reach), "whoever saw the last round whole has room");
+        let (at, turned) = swaps.place(round, PLACE);
+        let ring = if turned { 1 - me } else { me };
+        view.write_at(ring as usize, at / (2 * PLACE), round, u64::from(me) + 10 * round);
+        view.set_stamp(round, stamp(round, 7));
+        view.wait_until(|| pace.missing(&view, round, 7, pace.others()) == 0);
+        for member in 0..2 {
+            assert_eq!(view.read_at(member, round).1, u64::from(member) + 10 * round);
+        }
+        pace.heard_of(&view, round);
+        view.set_finished(round + 1);
+        view.wake();
+    }
+}
+
+#[test]
+fn two_members_swap_places() {
+    check(2, 2, |view| swapped(view, 5));
+}
+
+/// One of two gives a number in each round, at a place that it hands over if it has one, otherwise by cell.
+fn handed(view: View, writers: &[u32]) {
+    let me = view.1;
+    let (mut pace, mut swaps) = (Pace::new(me, 2), Swaps::new(me));
+    for (&writer, round) in writers.iter().zip(0..) {
+        if writer == me {
+            view.wait_until(|| pace.has_room(&view, round));
+            let signature = if swaps.has_one() {
+                let (ring, at) = (swaps.hand_over(), Swaps::handed(PLACE));
+                view.write_at(ring, at / (2 * PLACE), round, 10 + round);
+                1
+            } else {
+                view.write(round, 10 + round);
+                2
+            };
+            view.set_stamp(round, stamp(round, signature));
+        } else {
+            let handed = |pace: &Pace| pace.missing(&view, round, 1, pace.others()) == 0;
+            view.wait_until(|| handed(&pace) || pace.missing(&view, round, 2, pace.others()) == 0);
+            let value = if handed(&pace) {
+                let (ring, value) = view.read_at(writer, round);
+                swaps.take_over(ring);
+                value
+            } else {
+                view.read(writer, round)
+            };
+            assert_eq!(value, 10 + round);
+        }
+        view.set_finished(round + 1);
+        view.wake();
+    }
+}
+
+#[test]
+fn who_has_read_a_place_that_is_handed_over_may_write_it() {
+    check(2, 2, |view| handed(view, &[0, 1, 0, 1]));
+    check(2, 2, |view| handed(view, &[0, 0, 0, 1, 1, 1, 0]));
+    check(1, 2, |view| handed(view, &[1, 1, 0, 0, 1]));
 }
 
 /// The words of leaving.

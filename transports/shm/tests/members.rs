@@ -47,7 +47,7 @@ fn exchange(rounds: &mut Rounds, len: usize, long: bool, sort: Sort) {
         std::thread::yield_now();
     }
     let writing = rounds.begin_writing(len, sort);
-    let (room, _) = rounds.room(round, long, len, sort);
+    let (room, _) = rounds.room(round, long, len, writing.sort(sort));
     room[..len].copy_from_slice(&payload(me, round, len));
     rounds.has_written(writing);
     rounds.publish(round, SIGNATURE);
@@ -61,6 +61,56 @@ fn exchange(rounds: &mut Rounds, len: usize, long: bool, sort: Sort) {
         assert!(arrived, "{len} bytes of member {member} in round {round} at member {me}: {found:?}");
     }
     rounds.end(round + 1);
+}
+
+/// One round in which one of two writes alone and the other reads.
+fn give(rounds: &mut Rounds, writer: u32, len: usize) {
+    let (me, round) = (rounds.me(), rounds.next());
+    if me == writer {
+        while !rounds.has_room(round, len, Sort::Alone) {
+            std::thread::yield_now();
+        }
+        let writing = rounds.begin_writing(len, Sort::Alone);
+        let (room, _) = rounds.room(round, true, len, writing.sort(Sort::Alone));
+        room[..len].copy_from_slice(&payload(me, round, len));
+        rounds.has_written(writing);
+        rounds.publish(round, SIGNATURE);
+    } else {
+        while rounds.missing(round, SIGNATURE, 1 << writer) != 0 {
+            std::thread::yield_now();
+        }
+        assert!(
+            rounds.payloads().get(writer, round, true, len) == payload(writer, round, len),
+            "round {round}"
+        );
+    }
+    rounds.end(round + 1);
+    rounds.wake(rounds.others());
+}
+
+#[test]
+fn payloads_that_are_handed_over_and_swapped_by_turns_arrive_whole() {
+    let dog = watchdog(Duration::from_secs(60));
+    let turns = if cfg!(miri) { 20 } else { 5_000 };
+    std::thread::scope(|scope| {
+        for mut rounds in members(2, true) {
+            scope.spawn(move || {
+                let mut random = 88_172_645_463_325_252_u64;
+                for _ in 0..turns {
+                    random ^= random << 13;
+                    random ^= random >> 7;
+                    random ^= random << 17;
+                    let len = [113, 600, 4096, 9000][random as usize >> 8 & 3];
+                    match random & 3 {
+                        0 => exchange(&mut rounds, len, true, Sort::Exchanged),
+                        1 => give(&mut rounds, 0, len),
+                        _ => give(&mut rounds, random as u32 >> 4 & 1, len),
+                    }
+                }
+            });
+        }
+    });
+    dog.done();
 }
 
 fn all_exchange(count: u32, slots: bool, lengths: &[usize], sort: Sort) {
@@ -88,7 +138,7 @@ fn payloads_in_cells_arrive_whole() {
 #[test]
 fn payloads_in_rings_arrive_whole() {
     all_exchange(3, true, &[113, 1000, 4097], Sort::Single);
-    // Of two members each writes where it has read, or in parts that go to and fro.
+    // Of two members each writes where the other has read, in places that they swap.
     for length in [200, 3000, 15000] {
         all_exchange(2, true, &[length], Sort::Exchanged);
     }

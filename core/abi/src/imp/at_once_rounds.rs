@@ -6,6 +6,7 @@
 //! - *Any length*, by the script of `weft_coll::rounds`, straight between the program's memory and the slots ([`plain`]).
 
 use std::ffi::{c_int, c_void};
+use std::mem::MaybeUninit;
 
 use weft::Process;
 use weft_coll::rounds::{Shape, block_of, is_contested, is_one_round, is_sooner_by_messages};
@@ -24,6 +25,9 @@ use way::{Held, Way};
 mod plain;
 mod scattering;
 mod way;
+
+/// Bytes of an own operand that are kept aside at a time; longer than any element.
+const AT_A_TIME: usize = 4096;
 
 /// Everything was done.
 const DONE: Option<c_int> = Some(abi::MPI_SUCCESS);
@@ -132,8 +136,14 @@ unsafe fn run(
     }
     let (round, long) = (cells.next(), shown > IN_CELL);
     let Part { writes, awaits, joins_all, expects } = part(cells);
+    // Who waits for nobody writes alone.
+    let sort = match (joins_all, awaits) {
+        (true, _) => Sort::Exchanged,
+        (false, 0) => Sort::Alone,
+        (false, _) => Sort::Single,
+    };
     if long && !(cells.has_slots() && is_short(call.shape, call.bytes as u64, call.in_place, cells))
-        || !cells.has_room(round, if long { shown } else { 0 }, Sort::of(joins_all))
+        || !cells.has_room(round, if long { shown } else { 0 }, sort)
     {
         held.leave(false);
         // SAFETY: the caller's promise.
@@ -142,9 +152,9 @@ unsafe fn run(
     let signature = call.shape.signature(call.bytes as u64);
     if writes {
         if shown > 0 {
-            let writing = cells.begin_writing(shown, Sort::of(joins_all));
+            let writing = cells.begin_writing(shown, sort);
             let past = cells.past(writing);
-            write(&mut cells.room(round, long, shown, Sort::of(joins_all)).0[..shown], past);
+            write(&mut cells.room(round, long, shown, writing.sort(sort)).0[..shown], past);
             cells.has_written(writing);
         }
         cells.publish(round, signature);
@@ -384,12 +394,39 @@ pub(crate) unsafe fn allreduce(
             |room, past| show(from.cast(), room, past != 0),
             || {},
             |payloads| {
-                let me = if in_place { u32::MAX } else { payloads.cells.me() };
+                let (members, me) = (payloads.cells.members(), payloads.cells.me());
+                if in_place && members == 2 {
+                    return combine_with(
+                        payloads.of(1 - me),
+                        me == 0,
+                        kernel,
+                        element,
+                        result(recvbuf, bytes),
+                    );
+                }
+                let me = if in_place { u32::MAX } else { me };
                 let own = || std::slice::from_raw_parts(from.cast(), bytes);
                 let term = |member| if member == me { own() } else { payloads.of(member) };
-                fold(payloads.cells.members(), kernel, term, result(recvbuf, bytes));
+                fold(members, kernel, term, result(recvbuf, bytes));
             },
         )
+    }
+}
+
+/// Combines the own operand in `into`, `first` in the order of ranks, with that of the only other member, with the loops of [`fold`]. The own
+/// payload holds it too, but its lines are where the other one reads them.
+#[inline(never)]
+fn combine_with(other: &[u8], first: bool, kernel: Kernel, element: usize, into: &mut [u8]) {
+    let mut room = [const { MaybeUninit::<u8>::uninit() }; AT_A_TIME];
+    let at_a_time = AT_A_TIME / element * element;
+    for (other, into) in other.chunks(at_a_time).zip(into.chunks_mut(at_a_time)) {
+        // SAFETY: a chunk has at most as many bytes as the room, and they are written before they are lent.
+        let own = unsafe {
+            std::ptr::copy_nonoverlapping(into.as_ptr(), room.as_mut_ptr().cast(), into.len());
+            std::slice::from_raw_parts(room.as_ptr().cast::<u8>(), into.len())
+        };
+        let (left, right) = if first { (own, other) } else { (other, own) };
+        kernel.apply_apart(left, right, into);
     }
 }
 

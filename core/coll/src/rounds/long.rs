@@ -17,7 +17,9 @@
 
 use super::contest::{Course, Plan};
 use super::script::Script;
-use super::{Outcome, Payload, Payloads, Readable, Readers, Run, Shape, Slots, Target, Term, is_contested};
+use super::{
+    Outcome, Payload, Payloads, Readable, Readers, Run, Shape, Slots, Target, Term, Writers, is_contested,
+};
 use crate::partition::Partition;
 
 /// Bytes of a contribution that are read and combined at a time.
@@ -202,7 +204,7 @@ impl Long {
 
     fn payload(&self) -> Payload {
         let round = self.first;
-        Payload { round, bytes: WORD_BYTES, long: false, all: true, is_copied: true, pair: None }
+        Payload { round, bytes: WORD_BYTES, long: false, writers: Writers::All, is_copied: true, pair: None }
     }
 
     /// Writes the own word and hears those of all others.

@@ -1,6 +1,6 @@
 //! How a call is cut into rounds, what a member writes in each and what it makes of the others'.
 
-use super::{Operands, Payloads, Shape, Target, Term, block_of};
+use super::{Operands, Payloads, Shape, Target, Term, Writers, block_of};
 use crate::call::Group;
 use crate::partition::Partition;
 
@@ -9,7 +9,7 @@ use crate::partition::Partition;
 const TWO_PHASES_FROM: u64 = 16 << 10;
 /// The same where members share cores: there a wait is a change of processes.
 const TWO_PHASES_FROM_CROWDED: u64 = 128 << 10;
-/// Bytes of a result that a reduce-scatter in place makes at a time.
+/// Bytes of a result that is made aside at a time.
 const AT_A_TIME: usize = 4096;
 /// Pieces a call of medium size is cut into, so that writing and reading overlap.
 const PIECES: u64 = 2;
@@ -278,7 +278,9 @@ impl Script {
             Shape::Bcast { root } | Shape::Scatter { root } => me == root,
             Shape::Gather { root } => me != root,
             // In place the root's own operand would be overwritten by what it is combined with.
-            Shape::Reduce { root } if !self.two_phases => me != root || self.in_place,
+            Shape::Reduce { root } if !self.two_phases => {
+                me != root || self.in_place && !self.takes_own_in_place()
+            }
             Shape::Barrier | Shape::Allgather | Shape::Alltoall | Shape::Allreduce | Shape::ReduceScatter => {
                 true
             }
@@ -312,6 +314,17 @@ impl Script {
     /// Whether everybody waits for everybody in every round.
     pub(super) fn joins_all(&self) -> bool {
         self.shape.joins_all()
+    }
+
+    /// Who writes beside this member when it writes.
+    pub(super) fn writers(&self, phase: Phase) -> Writers {
+        if self.joins_all() {
+            Writers::All
+        } else if self.writes(phase) && self.awaits(phase) == 0 && !self.two_phases {
+            Writers::Alone
+        } else {
+            Writers::Any
+        }
     }
 
     /// Who may sleep for a payload that is published; where all wait for all, those who see the round whole wake the others.
@@ -395,6 +408,30 @@ impl Script {
         }
     }
 
+    /// The same of `len` bytes of a result that begins at `begin`, of which a [`Term`] may lie there: not straight into the result.
+    #[inline(never)]
+    fn fold_aside<'a>(
+        &self,
+        operands: &mut impl Operands,
+        term: impl Fn(u32, usize, usize) -> Term<'a>,
+        begin: u64,
+        len: usize,
+    ) {
+        let mut result = [0; AT_A_TIME];
+        for at in (0..len).step_by(AT_A_TIME) {
+            let result = &mut result[..AT_A_TIME.min(len - at)];
+            let count = result.len();
+            self.fold(operands, |member| term(member, at, count), Target::Payload(result));
+            operands.give(begin + at as u64, result);
+        }
+    }
+
+    /// Whether the own operand of a reduction in place is taken from where the result will be. Otherwise it is read from the own payload,
+    /// which of two members has gone to the other's cache by then.
+    fn takes_own_in_place(&self) -> bool {
+        self.group.size == 2
+    }
+
     /// Copies what this member gives to itself, whole, not piece by piece between the others', which would fetch each from
     /// farther away.
     pub(super) fn keep(&self, operands: &mut impl Operands) {
@@ -456,14 +493,7 @@ impl Script {
                 if !self.in_place {
                     return self.fold(operands, |member| term(member, 0, len), Target::Result(begin, len));
                 }
-                // Not straight into the result: the own term may lie there.
-                let mut result = [0; AT_A_TIME];
-                for at in (0..len).step_by(AT_A_TIME) {
-                    let result = &mut result[..AT_A_TIME.min(len - at)];
-                    let count = result.len();
-                    self.fold(operands, |member| term(member, at, count), Target::Payload(result));
-                    operands.give(begin + at as u64, result);
-                }
+                self.fold_aside(operands, term, begin, len);
             }
             (Shape::Reduce { root }, _) if me != root => {}
             (Shape::Reduce { .. } | Shape::Allreduce, Phase::Results) => {
@@ -476,11 +506,15 @@ impl Script {
                 if self.two_phases {
                     return;
                 }
-                let term = |member: u32| match member == me && !self.in_place {
-                    true => Term::Own(begin),
-                    false => Term::Written(get(member, len)),
+                let takes_own = !self.in_place || self.takes_own_in_place();
+                let term = |member: u32, at: usize, count: usize| match member == me && takes_own {
+                    true => Term::Own(begin + at as u64),
+                    false => Term::Written(&get(member, len)[at..at + count]),
                 };
-                self.fold(operands, term, Target::Result(begin, len));
+                match self.in_place && takes_own {
+                    true => self.fold_aside(operands, term, begin, len),
+                    false => self.fold(operands, |member| term(member, 0, len), Target::Result(begin, len)),
+                }
             }
         }
     }

@@ -5,12 +5,15 @@
 //! So a writer times the long payloads that it writes into its cache. While they go slowly it writes past it, but for one
 //! payload in 64, so that it notices when the others are near again.
 //!
+//! Where near members swap places or hand them over (`swaps.rs`), one payload in 64 goes into the own ring for that; far ones all do.
+//!
 //! Nothing depends on it but the time: each payload is complete with its stamp either way.
 
+use super::Sort;
 use crate::past;
 
 /// Bytes of the shortest payload that is written past caches: below, what is saved in writing is lost in reading.
-const SHORTEST: usize = 2048;
+pub(super) const SHORTEST: usize = 2048;
 /// Bytes of the shortest payload that tells anything: a core keeps shorter ones to itself until it has time for them.
 const TELLING: usize = 4096;
 /// Of so many payloads one is written into the cache though others are far.
@@ -38,9 +41,24 @@ pub struct Writing {
     pub past: bool,
     /// When it began and its lines, when that will tell anything.
     timed: Option<(u64, u64)>,
+    /// In the own ring, where members swap places otherwise.
+    kept: bool,
 }
 
 impl Writing {
+    /// Into the cache, without a look at the time.
+    pub(super) const USUAL: Writing = Writing { past: false, timed: None, kept: false };
+
+    /// The sort of a payload that is written so.
+    #[inline(always)]
+    pub fn sort(self, sort: Sort) -> Sort {
+        match sort {
+            Sort::Exchanged if self.kept => Sort::Kept,
+            Sort::Alone if self.kept => Sort::Single,
+            sort => sort,
+        }
+    }
+
     /// Whether it took as long as to far ones, when that tells anything; called as soon as it has been written.
     #[inline]
     pub(crate) fn was_slow(self) -> Option<bool> {
@@ -53,20 +71,33 @@ impl Distance {
     #[inline]
     pub(super) fn begin(&mut self, bytes: usize) -> Writing {
         if bytes < SHORTEST {
-            return Writing { past: false, timed: None };
+            return Writing::USUAL;
         }
         // A probe is a payload that tells something.
         let tells = bytes >= TELLING;
         self.written = self.written.wrapping_add(u32::from(tells));
         let past = self.is_far && !(tells && self.written.is_multiple_of(PROBE_EVERY));
         let telling = !past && tells;
-        Writing { past, timed: telling.then(|| (past::ticks(), (bytes / LINE) as u64)) }
+        Writing { past, timed: telling.then(|| (past::ticks(), (bytes / LINE) as u64)), ..Writing::USUAL }
+    }
+
+    /// A payload of so many bytes is about to be written where two members swap places or hand them over, which is quickly done near or far and tells
+    /// nothing: near ones keep to the own ring one in so many of those that can tell, far ones all that go past the caches, and the
+    /// probes between them.
+    #[inline]
+    pub(super) fn begin_swapped(&mut self, bytes: usize) -> Writing {
+        if self.is_far || bytes < TELLING || self.written.wrapping_add(1).is_multiple_of(PROBE_EVERY) {
+            let writing = self.begin(bytes);
+            return Writing { kept: writing.past || writing.timed.is_some(), ..writing };
+        }
+        self.written = self.written.wrapping_add(1);
+        Writing::USUAL
     }
 
     /// A result of so many bytes is about to be combined, which tells nothing.
     #[inline]
     pub(super) fn begin_combining(&self, bytes: usize) -> Writing {
-        Writing { past: self.is_far && bytes >= SHORTEST, timed: None }
+        Writing { past: self.is_far && bytes >= SHORTEST, ..Writing::USUAL }
     }
 
     /// What a writer has found out that is far.
@@ -79,7 +110,7 @@ impl Distance {
     #[inline]
     pub(crate) fn time(bytes: usize) -> Writing {
         debug_assert!(bytes >= TELLING, "{bytes} bytes tell nothing");
-        Writing { past: false, timed: Some((past::ticks(), (bytes / LINE) as u64)) }
+        Writing { timed: Some((past::ticks(), (bytes / LINE) as u64)), ..Writing::USUAL }
     }
 
     /// Whether the others are far, as it seems now.
@@ -140,5 +171,25 @@ mod tests {
         assert!((0..1000).all(|_| !writer.begin(SHORTEST - 1).past), "short ones never go past");
         assert!(writer.begin_combining(SHORTEST).past && !writer.begin_combining(SHORTEST - 1).past);
         assert!(!Distance::default().begin_combining(8192).past, "nor results while the others are near");
+    }
+
+    #[test]
+    fn where_near_members_swap_places_one_in_some_tells_and_far_ones_keep_to_their_rings() {
+        let mut writer = Distance::default();
+        let kept = (0..6400).map(|_| writer.begin_swapped(8192)).filter(|writing| {
+            assert_eq!((writing.kept, writing.past), (writing.timed.is_some(), false));
+            writing.kept
+        });
+        assert_eq!(kept.count(), 100);
+        assert!((0..1000).all(|_| !writer.begin_swapped(TELLING - 1).kept), "what tells nothing is swapped");
+        writer.is_far = true;
+        assert!((0..1000).all(|_| writer.begin_swapped(8192).kept && writer.begin_swapped(SHORTEST).past));
+        assert!((0..1000).all(|_| !writer.begin_swapped(SHORTEST - 1).kept), "nor goes it past the caches");
+        let [kept, usual] = [Writing { kept: true, ..Writing::USUAL }, Writing::USUAL];
+        assert_eq!(
+            [Sort::Exchanged, Sort::Alone, Sort::Single].map(|sort| kept.sort(sort)),
+            [Sort::Kept, Sort::Single, Sort::Single]
+        );
+        assert_eq!(usual.sort(Sort::Alone), Sort::Alone);
     }
 }

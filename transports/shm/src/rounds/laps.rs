@@ -1,8 +1,8 @@
 //! Where in its ring a member puts its long payloads.
 //!
 //! They follow one another. A member knows which of its rounds had a place last, and writes there when all others have finished
-//! that. What is short among two members stays where both have it at hand; what is long, in rounds in which both write, goes to
-//! and fro ([`Part::Turns`]).
+//! that. What is short among two members stays where both have it at hand; in rounds in which both write they swap places
+//! ([`Part::Swapped`]), and what is long goes to and fro ([`Part::Turns`]).
 //!
 //! Where ranks share cores, contributions and results of calls in two phases have places by their number ([`Parts::paired`]): a line
 //! that one member writes for another of a far core, past its cache, and the next time for one of its own core, into it, has to
@@ -10,6 +10,7 @@
 //! a contribution shift with every lap; so each byte keeps its readers while a call is repeated.
 
 use super::CELLS;
+use super::swaps::Swaps;
 
 /// Where payloads begin.
 const LINE: usize = 64;
@@ -31,8 +32,8 @@ const PAIRS: usize = 2;
 const TURNS_LAP: usize = ATTENDED * MOST;
 /// Bytes of the smallest ring with such a lap.
 const TURNS_FROM: usize = 1 << 20;
-/// Bytes of the longest payload that does not go to and fro: between far members it is faster past the caches.
-const MOST_OWN: usize = 16 << 10;
+/// Bytes of the longest payload that does not go to and fro in long laps.
+const MOST_SHORT: usize = 16 << 10;
 /// Bytes of the longest payload of crowded members that goes in a lap of its own, ...
 const NEAR: usize = 14 << 10;
 /// ... which stays in the nearest caches.
@@ -98,6 +99,11 @@ pub enum Sort {
     Single,
     /// All write in its round, wait for all, and attend to it, as members know alike.
     Exchanged,
+    /// This member alone writes in its round, reads nothing in it, and attends to it.
+    Alone,
+    /// As [`Sort::Exchanged`], in the own ring all the same: the other member is far, where writing past the caches is faster than swapping places, or
+    /// this payload is to tell how far.
+    Kept,
     /// Of a call in two phases that all attend to. There is one of each sort for every piece, in the order of pieces.
     Paired {
         /// Bytes of the longest contribution of the call.
@@ -107,14 +113,6 @@ pub enum Sort {
         /// Whether it is a result.
         is_result: bool,
     },
-}
-
-impl Sort {
-    /// Of a call in one phase; `all`: all write in its round, wait for all, and attend to it.
-    #[inline(always)]
-    pub const fn of(all: bool) -> Sort {
-        if all { Sort::Exchanged } else { Sort::Single }
-    }
 }
 
 /// A part of a ring. One that is not there is empty, and what would go there goes before it.
@@ -131,15 +129,23 @@ enum Part {
     Near,
     /// Up to [`at_hand`], each with a place by cell.
     AtHand,
+    /// Of two members in rounds in which both write, up to [`Parts::swapped`]: [`Swaps`].
+    Swapped,
+    /// Of who alone writes, up to the same, where it has a place to hand over.
+    Handed,
 }
 
 /// How a ring is divided, in the order of [`Part`].
 #[derive(Clone, Copy, Debug)]
 struct Parts {
+    /// Bytes of all.
+    ring: usize,
     any: usize,
     turns: usize,
     near: usize,
     at_hand: usize,
+    /// Bytes of the longest payload that is swapped; 0: there is no such part.
+    swapped: usize,
     crowded: bool,
     members: usize,
     /// Whether payloads of attended calls may be so long that fewer than those of [`CELLS`] rounds fit.
@@ -153,18 +159,21 @@ impl Parts {
         let at_hand = if (members <= 2 || crowded) && ring >= 8 * at_hand { at_hand } else { 0 };
         let near = if crowded && ring >= NEAR_FROM { NEAR_LAP } else { 0 };
         let turns = if members == 2 && !crowded && ring >= TURNS_FROM { TURNS_LAP } else { 0 };
-        let any = ring - turns - near - at_hand;
-        Parts { any, turns, near, at_hand, crowded, members: members as usize, long: crowded && members > 2 }
+        let swapped = if members == 2 && !crowded { Swaps::most(ring) } else { 0 };
+        let swaps = if swapped != 0 { Swaps::bytes(swapped) } else { 0 };
+        let any = ring - turns - near - at_hand - swaps;
+        let long = crowded && members > 2;
+        Parts { ring, any, turns, near, at_hand, swapped, crowded, members: members as usize, long }
     }
 
-    /// Where a payload goes.
+    /// Where a payload goes that does not go where two members swap places or hand them over.
     #[inline]
     const fn part(self, len: usize, sort: Sort) -> Part {
         if len <= at_hand(self.crowded) && self.at_hand != 0 {
             Part::AtHand
         } else if len <= NEAR && self.near != 0 {
             Part::Near
-        } else if matches!(sort, Sort::Exchanged) && len > MOST_OWN && self.turns != 0 {
+        } else if matches!(sort, Sort::Exchanged) && len > MOST_SHORT && self.turns != 0 {
             Part::Turns
         } else {
             Part::Any
@@ -179,6 +188,7 @@ impl Parts {
             Part::Turns => (self.any, self.turns),
             Part::Near => (self.any + self.turns, self.near),
             Part::AtHand => (self.any + self.turns + self.near, self.at_hand),
+            Part::Swapped | Part::Handed => (self.any + self.turns + self.near + self.at_hand, self.swaps()),
         }
     }
 
@@ -220,9 +230,21 @@ impl Parts {
         Some(if is_result { at + contribution } else { at })
     }
 
-    const fn ring(self) -> usize {
-        self.any + self.turns + self.near + self.at_hand
+    /// Bytes of the places that are swapped.
+    const fn swaps(self) -> usize {
+        if self.swapped == 0 { 0 } else { Swaps::bytes(self.swapped) }
     }
+}
+
+/// Whose ring a payload lies in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Home {
+    /// The writer's own.
+    Own,
+    /// It goes to and fro between two members in long laps.
+    ToAndFro,
+    /// Two members swap its place or hand it over; each may keep to its own ring ([`Sort::Kept`]).
+    Swapped,
 }
 
 /// Where the payloads of one member go.
@@ -237,6 +259,7 @@ pub(super) struct Laps {
     next: [usize; 3],
     /// What goes to and fro goes into the other's ring.
     turned: bool,
+    swaps: Swaps,
     /// The last ones of any length or to and fro: round, begin and end.
     last: [(u64, usize, usize); CELLS as usize],
     /// How many there were.
@@ -245,6 +268,10 @@ pub(super) struct Laps {
     paired: [usize; 2],
     /// [`Parts::slot_bytes`].
     slot: usize,
+    /// Bytes of the longest payload of any call.
+    most: usize,
+    /// Where in the first ring of all the place lies that is handed over; in none, where there is none.
+    handed: usize,
     /// As many are to be placed until the last [`CELLS`] of them have at most `slot` bytes again.
     long_until: usize,
 }
@@ -258,18 +285,29 @@ impl Laps {
             parts,
             next: [0; 3],
             turned: false,
+            swaps: Swaps::new(0),
             last: [(0, 0, 0); CELLS as usize],
             placed: 0,
             paired: [0; 2],
             slot: parts.slot_bytes(),
+            most: parts.attended().max(parts.in_two_phases()),
+            handed: match parts.swapped {
+                0 => usize::MAX / 2,
+                most => parts.span(Part::Handed).0 + Swaps::handed(most),
+            },
             long_until: 0,
         }
+    }
+
+    /// The same as this member sees them.
+    pub(super) fn seen_by(self, me: u32) -> Laps {
+        Laps { swaps: Swaps::new(me), ..self }
     }
 
     /// Bytes of the ring.
     #[inline]
     pub(super) fn ring(&self) -> usize {
-        self.parts.ring()
+        self.parts.ring
     }
 
     /// Bytes of the longest payload of a call that nobody may attend to.
@@ -293,21 +331,62 @@ impl Laps {
     /// Bytes of the longest payload.
     #[inline]
     pub(super) fn most(&self) -> usize {
-        self.attended().max(self.in_two_phases())
+        self.most
     }
 
-    /// Whether a payload goes to and fro between two members.
+    /// What a payload is to the one who writes it.
     #[inline]
-    pub(super) fn goes_to_and_fro(&self, len: usize, sort: Sort) -> bool {
-        self.parts.part(len, sort) == Part::Turns
+    pub(super) fn home(&self, len: usize, sort: Sort) -> Home {
+        match self.part(len, sort) {
+            Part::Turns => Home::ToAndFro,
+            Part::Swapped | Part::Handed => Home::Swapped,
+            _ => Home::Own,
+        }
     }
 
-    /// Where the payload of a round begins in its ring, and whether that is the ring of the other of two members; `len`: its
-    /// bytes, at most [`Laps::most`]. Once for a round.
+    /// What begins there in the rings of all is read by this member, another one wrote it.
     #[inline]
-    pub(super) fn place(&mut self, round: u64, len: usize, sort: Sort) -> (usize, bool) {
-        let part = self.parts.part(len, sort);
+    pub(super) fn take_over(&self, at: usize) {
+        if at == self.handed || at == self.handed + self.parts.ring {
+            self.swaps.take_over(usize::from(at != self.handed));
+        }
+    }
+
+    /// Where a payload goes.
+    #[inline]
+    fn part(&self, len: usize, sort: Sort) -> Part {
+        match sort {
+            Sort::Exchanged if len <= self.parts.swapped => Part::Swapped,
+            Sort::Alone if len <= self.parts.swapped && self.swaps.has_one() => Part::Handed,
+            _ => self.parts.part(len, sort),
+        }
+    }
+
+    /// Where the payload of a round of member `me` begins in the rings of all; `len`: its bytes, at most [`Laps::most`]. Once for a round.
+    #[inline]
+    pub(super) fn place(&mut self, me: u32, round: u64, len: usize, sort: Sort) -> usize {
+        let part = self.part(len, sort);
+        if part == Part::Handed {
+            return self.swaps.hand_over() * self.parts.ring + self.handed;
+        }
+        let (at, turned) = self.place_in_ring(part, round, len, sort);
+        // Only among two.
+        let ring = if turned { 1 - me } else { me };
+        ring as usize * self.parts.ring + at
+    }
+
+    /// The same of what is not handed over: where in its ring, and whether that is the ring of the other of two members.
+    #[inline]
+    fn place_in_ring(&mut self, part: Part, round: u64, len: usize, sort: Sort) -> (usize, bool) {
         let (begin, _) = self.parts.span(part);
+        if part == Part::Swapped {
+            let (at, turned) = self.swaps.place(round, self.parts.swapped);
+            return (begin + at, turned);
+        }
+        if sort == Sort::Kept && len <= self.parts.swapped {
+            // Both count alike, and the place stays free.
+            self.swaps.place(round, self.parts.swapped);
+        }
         if let Sort::Paired { is_result, .. } = sort {
             let at = self.in_pair(part, sort);
             let number = &mut self.paired[usize::from(is_result)];
@@ -340,12 +419,14 @@ impl Laps {
     /// The last round whose payload lies where one of `len` bytes would be placed now, if that is one of the last [`CELLS`].
     #[inline]
     pub(super) fn displaces(&self, len: usize, sort: Sort) -> Option<u64> {
-        let part = self.parts.part(len, sort);
+        let part = self.part(len, sort);
         if let Some(at) = self.in_pair(part, sort) {
             return self.last_at(at, len);
         }
         match part {
-            Part::AtHand | Part::Near => None,
+            // What is handed over this member has read.
+            Part::AtHand | Part::Near | Part::Handed => None,
+            Part::Swapped => self.swaps.displaces(),
             // No longer than those of which the last rounds' fit, and so are those before it.
             Part::Any if len <= self.slot && self.placed >= self.long_until => None,
             part => self.displaces_of(part, len),
@@ -386,189 +467,4 @@ impl Laps {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::ops::Range;
-
-    #[test]
-    fn as_many_payloads_as_members_are_ahead_do_not_meet() {
-        for (members, crowded) in [(2, false), (2, true), (3, true), (4, false), (8, true), (63, true)] {
-            for (most, ahead) in
-                [(Laps::slot_bytes as fn(&Laps) -> usize, CELLS), (Laps::attended, ATTENDED as u64)]
-            {
-                let mut laps = Laps::new(members, all_rings(members, crowded).0, crowded);
-                let (most, attended) = (most(&laps), ahead != CELLS);
-                for (first, len) in [(0, most), (1000, most / 2 + 64), (2000, most * 2 / 3)] {
-                    for round in first..first + 1000 {
-                        let displaced =
-                            laps.displaces(len, Sort::of(attended)).filter(|&before| before >= first);
-                        assert!(displaced.is_none_or(|before| before + ahead <= round), "{members}: {len}");
-                        laps.place(round, len, Sort::of(attended));
-                    }
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn contributions_stay_until_their_results_are_written() {
-        for members in [3, 4, 5, 8, 16] {
-            let mut laps = Laps::new(members, all_rings(members, true).0, true);
-            let most = laps.in_two_phases();
-            let mut first = 0_u64;
-            for (len, pieces) in [
-                (most, 50_u64),
-                (most / 2 + 64, 99),
-                (most * 2 / 3, 20),
-                (most, 1),
-                (most - 64, 1),
-                (64 << 10, 1),
-                (most, 2),
-            ] {
-                for _ in 0..20 {
-                    // Contributions 0, 1, results 0, contributions 2, results 1, ...
-                    for round in 0..2 * pieces {
-                        let is_result = round == 2 * pieces - 1 || round > 0 && round % 2 == 0;
-                        let result = len.div_ceil(members as usize) + PAGE / 2;
-                        let sort = Sort::Paired { contribution: len, result, is_result };
-                        let bytes = if is_result { result } else { len };
-                        // What this member has not done with: the contribution before, or the two, and what follows the first.
-                        let since = if is_result && round != 2 * pieces - 1 { 3 } else { 2 };
-                        let needed = first + round.saturating_sub(since);
-                        let displaced = laps.displaces(bytes, sort);
-                        assert!(
-                            displaced.is_none_or(|before| before < needed),
-                            "{members}: {round} of {pieces}"
-                        );
-                        laps.place(first + round, bytes, sort);
-                    }
-                    first += 2 * pieces;
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn bytes_of_a_ring_keep_their_readers_while_a_call_in_two_phases_is_repeated() {
-        let mut laps = Laps::new(4, all_rings(4, true).0, true);
-        let (contribution, result) = (64 << 10, 16 << 10);
-        let mut contributions = Vec::new();
-        for round in 0..200 {
-            let is_result = round % 2 == 1;
-            let sort = Sort::Paired { contribution, result, is_result };
-            let (at, _) = laps.place(round, if is_result { result } else { contribution }, sort);
-            let meets = |&&(begin, len): &&(usize, usize)| begin < at + contribution && at < begin + len;
-            match is_result {
-                true => assert!(
-                    contributions.iter().all(|&(begin, len)| at >= begin + len || at + result <= begin)
-                ),
-                false => assert!(contributions.iter().filter(meets).all(|&(begin, _)| begin == at)),
-            }
-            if !is_result {
-                contributions.push((at, contribution));
-            }
-        }
-    }
-
-    #[test]
-    fn of_two_members_each_writes_where_it_has_read() {
-        let mut members = [0, 1].map(|_| Laps::new(2, all_rings(2, false).0, false));
-        let mut last: Vec<(usize, Range<usize>)> = Vec::new();
-        let mut random = 2_862_933_555_777_941_757_u64;
-        for round in 0..2_000 {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            // Now and then one alone writes.
-            let (len, alone) = ([20_000, MOST][round as usize / 1_000], random >> 33 & 7);
-            if alone < 2 {
-                let writer = &mut members[alone as usize];
-                assert!(!writer.place(round, len, Sort::Single).1);
-                continue;
-            }
-            // Of rounds before the last eight nobody needs to know.
-            let displaced = [0, 1].map(|me: usize| {
-                members[me].displaces(len, Sort::Exchanged).filter(|before| before + CELLS > round)
-            });
-            assert_eq!(displaced[0], displaced[1], "both know the same");
-            let places = [0, 1].map(|me: usize| {
-                let (at, turned) = members[me].place(round, len, Sort::Exchanged);
-                ((if turned { 1 - me } else { me }), at..at + len)
-            });
-            assert_eq!(places[0].1, places[1].1);
-            assert_ne!(places[0].0, places[1].0, "never into one ring");
-            let (ring, place) = places[0].clone();
-            let before = last.iter().rev().find(|(_, old)| *old == place);
-            assert!(before.is_none_or(|&(written_by_0, _)| written_by_0 != ring), "the last was the other's");
-            last.push((ring, place));
-        }
-    }
-
-    #[test]
-    fn payloads_that_others_may_read_never_meet() {
-        let all = [2, 3, 4, 5, 16, 17, 63].map(|members| [false, true].map(|crowded| (members, crowded)));
-        let sizes = all.as_flattened().iter().flat_map(|&(members, crowded)| {
-            let (wanted, least) = all_rings(members, crowded);
-            [wanted, wanted / 2, wanted * 3 / 4, least].map(|bytes| (members, crowded, bytes.max(least)))
-        });
-        for (members, crowded, bytes) in sizes {
-            let mut laps = Laps::new(members, bytes, crowded);
-            let (slot, ring) = (laps.slot_bytes(), laps.ring());
-            assert!(
-                ring as u64 * u64::from(members) <= bytes && slot >= 32 * members as usize,
-                "{members} of {bytes}"
-            );
-            let mut there: Vec<(u64, bool, Range<usize>)> = Vec::new();
-            let mut random = 88_172_645_463_325_252_u64;
-            for round in 0..5_000 {
-                random ^= random << 13;
-                random ^= random >> 7;
-                random ^= random << 17;
-                // All lengths, among them runs of the longest, and of the longest that stays at hand.
-                // Long times of short ones, too, so that laps get shorter and longer.
-                let few = round / 64 % 3 != 0;
-                let (attended, all) = (random >> 40 & 1 == 1, random >> 41 & 1 == 1);
-                let most = if attended { laps.attended() } else { slot };
-                let len = match random % 8 {
-                    _ if few && !random.is_multiple_of(61) => {
-                        ((random >> 8) as usize % [200, NEAR][round as usize / 640 % 2] + 1).min(most)
-                    }
-                    0..=2 => most,
-                    3 => at_hand(crowded).min(most),
-                    _ => (random >> 8) as usize % most + 1,
-                };
-                // Now and then those of calls in two phases, of which the rounds before may be of other calls.
-                let sort = match random >> 44 & 3 {
-                    0 if crowded && members > 2 => {
-                        let contribution = laps.in_two_phases().min(len * 3);
-                        let (is_result, result) = (random >> 46 & 1 == 1, contribution / members as usize);
-                        Sort::Paired { contribution, result, is_result }
-                    }
-                    _ => Sort::of(attended && all),
-                };
-                let len = match sort {
-                    Sort::Paired { result, is_result: true, .. } => result,
-                    Sort::Paired { contribution, .. } => contribution,
-                    _ => len,
-                };
-                let displaced = laps.displaces(len, sort);
-                let (at, turned) = laps.place(round, len, sort);
-                let new = at..at + len;
-                assert!(new.end <= ring && at.is_multiple_of(LINE), "{members} members: {new:?}");
-                // The other of two members writes into the other ring in such a round, and these places are then that one's.
-                let both = laps.goes_to_and_fro(len, sort);
-                assert!(both || !turned, "changed rings where one writes alone");
-                for ring in [turned, !turned].into_iter().take(1 + usize::from(both)) {
-                    let meets = there.iter().find(|(of, old_ring, old)| {
-                        displaced.is_none_or(|before| *of > before)
-                            && *of != round
-                            && *old_ring == ring
-                            && old.start < new.end
-                            && new.start < old.end
-                    });
-                    assert_eq!(meets, None, "{members} members, round {round}: {new:?}");
-                    there.push((round, ring, new.clone()));
-                }
-                there.retain(|&(of, ..)| of + CELLS > round + 1);
-            }
-        }
-    }
-}
+mod tests;

@@ -4,6 +4,7 @@
 //! of [`crate::ring`] allow at that moment; that is the argument of every block here, together with the bounds that
 //! the constructor's caller promises.
 
+use crate::demote;
 use crate::layout::{CELL_BYTES, INLINE_BYTES, LINES_BYTES, Layout, RECORD_ALIGN};
 use crate::ring::{Place, RingMemory};
 use crate::slots::{SLOT, TWIN};
@@ -202,6 +203,15 @@ impl RawRing {
     /// # Panics
     /// When the record would lie outside the data area: the segment is damaged.
     #[inline]
+    /// Demotes the record of a cell, which was just published at that place, and the line of the cell ([`crate::demote`]).
+    #[inline(never)]
+    pub(crate) fn demote(&self, cell: u32, place: u32, len: usize) {
+        if let Some(record) = self.at(place, len) {
+            demote::line(self.cell(cell).cast());
+            demote::lines(record, len);
+        }
+    }
+
     pub(crate) fn payload(&self, cell: u32, len: usize) -> &[u8] {
         if len <= INLINE_BYTES {
             // SAFETY: rule A; the length is within the array.

@@ -65,6 +65,8 @@ pub struct Held {
     slots: u128,
     /// The bit of the one that came last.
     last: u128,
+    /// One has come since [`Held::is_answer`] was asked last.
+    answers: bool,
 }
 
 impl Held {
@@ -75,6 +77,13 @@ impl Held {
         let twin = place & TWIN == 0;
         self.last = 1 << ((place & (MOST - 1)) + if twin { MOST } else { 0 });
         self.slots |= self.last;
+        self.answers = true;
+    }
+
+    /// Whether a record that goes there now is the first since one came from there.
+    #[inline]
+    pub const fn is_answer(&mut self) -> bool {
+        std::mem::replace(&mut self.answers, false)
     }
 
     /// The slot of the lowest number, so that the pieces of a message follow each other in the same order to and fro, and no
@@ -109,5 +118,21 @@ impl Held {
         self.slots &= !(1 << bit);
         let twin = if bit >= MOST { TWIN } else { 0 };
         Some(SLOT | twin | (bit & (MOST - 1)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_first_record_after_one_has_come_is_an_answer() {
+        let mut held = Held::default();
+        assert!(!held.is_answer());
+        for round in 0..3 {
+            held.put(SLOT | round);
+            held.put(SLOT | (round + 10));
+            assert_eq!([held.is_answer(), held.is_answer()], [true, false]);
+        }
     }
 }

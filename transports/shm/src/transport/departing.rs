@@ -2,12 +2,16 @@
 
 use super::inbound::Leave;
 use super::{Inbound, Shm};
+use crate::demote;
 use crate::ring::LONG_RECORD;
 use crate::rounds::distance::{Distance, Writing};
 use crate::sys;
 use weft_api::Refused;
 use weft_types::PeerId;
 use weft_wire::Header;
+
+/// Bytes of the longest record that is demoted; see [`crate::demote`].
+const MOST_DEMOTED: usize = 4096;
 
 impl Shm {
     /// Sends a packet whose payload is a record of `len` bytes; `cell` is free.
@@ -33,11 +37,18 @@ impl Shm {
         let Some(slot) = self.slot(peer, len, leave) else {
             return self.send_in_data_area(peer, header, cell, len, leave, fill);
         };
+        // Its receiver waits for it. Of several in a row each would be later by the time that it takes to demote the ones before.
+        let demotes = len <= MOST_DEMOTED
+            && self.active.get_mut(position).is_some_and(|inbound| inbound.slots.is_answer())
+            && demote::is_there();
         let outbound = self.outbound(peer);
         let place = outbound.producer.place_in_slot(slot);
         outbound.producer.memory_mut().fill_record(cell, header.words(), place, len, fill);
         outbound.producer.publish(len);
         let sent = outbound.notify();
+        if demotes {
+            outbound.producer.memory().demote(cell, place.offset, len);
+        }
         if is_long {
             self.active.get_mut(position).map(Inbound::sent);
         }

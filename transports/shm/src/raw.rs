@@ -198,11 +198,6 @@ impl RawRing {
         unsafe { *(*self.cell(cell)).envelope.get() }
     }
 
-    /// The payload of a published cell (rule A), `len` bytes as its stamp says.
-    ///
-    /// # Panics
-    /// When the record would lie outside the data area: the segment is damaged.
-    #[inline]
     /// Demotes the record of a cell, which was just published at that place, and the line of the cell ([`crate::demote`]).
     #[inline(never)]
     pub(crate) fn demote(&self, cell: u32, place: u32, len: usize) {
@@ -212,6 +207,11 @@ impl RawRing {
         }
     }
 
+    /// The payload of a published cell (rule A), `len` bytes as its stamp says.
+    ///
+    /// # Panics
+    /// When the record would lie outside the data area: the segment is damaged.
+    #[inline]
     pub(crate) fn payload(&self, cell: u32, len: usize) -> &[u8] {
         if len <= INLINE_BYTES {
             // SAFETY: rule A; the length is within the array.

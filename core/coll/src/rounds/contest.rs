@@ -37,6 +37,8 @@ const LONGEST_REST: u32 = 1 << 16;
 const BLOCKS_FROM: u64 = 32 << 10;
 /// The same of vectors that are reduced: their parts are shorter, and they need words once more.
 const VECTORS_FROM: u64 = 64 << 10;
+/// The same of two members, who need words only to begin and to end.
+const VECTORS_OF_TWO_FROM: u64 = 8 << 10;
 
 /// Whether a call may go either way. `crowded`: members share cores, where a wait is a change of processes; there the
 /// payloads of others are ready at once, but for alltoall, where they would be copied twice. The same at all members.
@@ -45,9 +47,10 @@ pub fn is_contested(shape: Shape, members: u32, bytes: u64, in_place: bool, crow
         // In place the others would read what has been overwritten.
         Shape::Alltoall => !in_place && bytes >= BLOCKS_FROM,
         Shape::Allgather => !crowded && bytes >= BLOCKS_FROM,
-        // Of two members each reads all that the other has, which is done while it is combined.
-        Shape::Reduce { .. } | Shape::Allreduce => !crowded && members > 2 && bytes >= VECTORS_FROM,
-        Shape::ReduceScatter => !crowded && members > 2 && bytes * u64::from(members) >= VECTORS_FROM,
+        // Of two members each combines all that it needs by itself.
+        Shape::Reduce { .. } | Shape::Allreduce if members == 2 => !crowded && bytes >= VECTORS_OF_TWO_FROM,
+        Shape::Reduce { .. } | Shape::Allreduce => !crowded && bytes >= VECTORS_FROM,
+        Shape::ReduceScatter => !crowded && bytes * u64::from(members) >= VECTORS_FROM,
         Shape::Barrier | Shape::Bcast { .. } | Shape::Gather { .. } | Shape::Scatter { .. } => false,
     }
 }

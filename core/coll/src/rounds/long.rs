@@ -3,7 +3,7 @@
 //!
 //! - **offers**: where a member's contribution lies, or that it cannot be read, or cannot read the others. One such word sends all through
 //!   the payloads.
-//! - **shares** (of vectors that all reduce together): each member has combined its part of all contributions; here it lies. Who needs the
+//! - **shares** (of vectors that three or more reduce together): each member has combined its part of all contributions; here it lies. Who needs the
 //!   whole reads the parts.
 //! - **closing**: this member has read all that it needs, or it failed to. When all have said so, their memory is the program's again.
 //!
@@ -22,8 +22,9 @@ use super::{
 };
 use crate::partition::Partition;
 
-/// Bytes of a contribution that are read and combined at a time.
-const AT_A_TIME: usize = 64 << 10;
+/// Bytes of a contribution that are read and combined at a time: short enough for the nearer caches, and each is a call of the kernel (256 KiB
+/// of two members 17.7 instead of 20.1 us in pieces of 64 KiB).
+const AT_A_TIME: usize = 256 << 10;
 /// Bytes of a kept part that a communicator holds on to between calls.
 const MOST_HELD: usize = 1 << 20;
 /// Bytes of a word on the cells.
@@ -282,7 +283,7 @@ impl Long {
                     let slowest = self.desk.words.iter().map(|word| word.took).max().unwrap_or(0);
                     slots.contest().note(shape, bytes, slowest);
                 }
-                if self.plan.course == Course::Reading && shape == Shape::ReduceScatter && self.keeps() {
+                if self.plan.course == Course::Reading && self.gives_at_the_end() {
                     operands.give(0, &self.desk.kept);
                 }
                 return Some(self.end(slots));
@@ -300,18 +301,30 @@ impl Long {
         Outcome::Done
     }
 
-    /// Whether members combine parts that others need.
+    /// Whether members combine parts that others need. Of two each that needs the result combines all of it.
     fn is_shared(&self) -> bool {
-        matches!(self.script.shape(), Shape::Reduce { .. } | Shape::Allreduce)
+        let combines = matches!(self.script.shape(), Shape::Reduce { .. } | Shape::Allreduce);
+        combines && self.script.group().size > 2
     }
 
     /// Whether this member's part of the result must not go where it belongs yet, or belongs to another.
     fn keeps(&self) -> bool {
         let me = self.script.group().rank;
         match self.script.shape() {
-            Shape::Reduce { root } => me != root || self.script.is_in_place(),
+            Shape::Reduce { root } if self.is_shared() => me != root || self.script.is_in_place(),
             _ => self.script.is_in_place(),
         }
+    }
+
+    /// Whether what this member has kept is its result, which goes where it belongs when nobody reads there any more.
+    fn gives_at_the_end(&self) -> bool {
+        let has_all = match self.script.shape() {
+            Shape::ReduceScatter => true,
+            Shape::Allreduce => !self.is_shared(),
+            Shape::Reduce { root } => !self.is_shared() && root == self.script.group().rank,
+            _ => false,
+        };
+        has_all && self.keeps()
     }
 
     /// The part of the vector that a member combines: begin and bytes.
@@ -345,6 +358,10 @@ impl Long {
                 Some(0)
             }
             Shape::ReduceScatter => self.fold((me * bytes, 0), bytes as usize, slots, operands),
+            Shape::Reduce { root } if !self.is_shared() && u64::from(root) != me => Some(0),
+            Shape::Reduce { .. } | Shape::Allreduce if !self.is_shared() => {
+                self.fold((0, 0), bytes as usize, slots, operands)
+            }
             _ => {
                 let (begin, len) = self.part(me as u32);
                 self.fold((begin, begin), len, slots, operands)
@@ -361,12 +378,14 @@ impl Long {
         operands: &mut impl Readable,
     ) -> Option<u64> {
         let element = self.script.element() as usize;
-        let at_a_time = (AT_A_TIME / element * element).max(element);
+        let at_a_time = (AT_A_TIME.min(len) / element * element).max(element);
         let keeps = self.keeps();
         let mut kept = std::mem::take(&mut self.desk.kept);
         kept.resize(if keeps { len } else { 0 }, 0);
         let mut pieces = std::mem::take(&mut self.desk.pieces);
-        pieces.resize(2 * at_a_time, 0);
+        if pieces.len() < 2 * at_a_time {
+            pieces.resize(2 * at_a_time, 0);
+        }
         let mut is_well = true;
         for at in (0..len).step_by(at_a_time) {
             let count = at_a_time.min(len - at);

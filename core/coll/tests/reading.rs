@@ -108,6 +108,7 @@ fn contested(size: u32, root: u32, in_place: bool) -> impl Iterator<Item = (Shap
     let bytes = move |shape| match shape {
         Shape::Alltoall | Shape::Allgather => 33_000,
         Shape::ReduceScatter => 72_000 / size as usize / 8 * 8,
+        Shape::Allreduce if size == 2 => 136_000,
         _ => 72_000,
     };
     let all = shapes(root).into_iter().map(move |shape| (shape, bytes(shape)));
@@ -206,7 +207,8 @@ fn only_long_calls_that_have_both_ways_are_contested() {
         let expected = match shape {
             Shape::Alltoall => [Some(32 << 10), Some(32 << 10), None, Some(32 << 10)],
             Shape::Allgather => [Some(32 << 10), Some(32 << 10), Some(32 << 10), None],
-            Shape::Reduce { .. } | Shape::Allreduce => [Some(8 << 10), Some(64 << 10), Some(64 << 10), None],
+            Shape::Reduce { .. } => [Some(16 << 10), Some(64 << 10), Some(64 << 10), None],
+            Shape::Allreduce => [Some(128 << 10), Some(64 << 10), Some(64 << 10), None],
             Shape::ReduceScatter => [Some(32 << 10), Some(16 << 10), Some(16 << 10), None],
             _ => [None; 4],
         };

@@ -37,8 +37,9 @@ const LONGEST_REST: u32 = 1 << 16;
 const BLOCKS_FROM: u64 = 32 << 10;
 /// The same of vectors that are reduced: their parts are shorter, and they need words once more.
 const VECTORS_FROM: u64 = 64 << 10;
-/// The same of two members, who need words only to begin and to end.
-const VECTORS_OF_TWO_FROM: u64 = 8 << 10;
+/// The same of two members, who need words only to begin and to end: where one, and where both need the result. Below, the short forms are
+/// sooner there, which contested calls do without.
+const VECTORS_OF_TWO_FROM: (u64, u64) = (16 << 10, 128 << 10);
 
 /// Whether a call may go either way. `crowded`: members share cores, where a wait is a change of processes; there the
 /// payloads of others are ready at once, but for alltoall, where they would be copied twice. The same at all members.
@@ -48,7 +49,8 @@ pub fn is_contested(shape: Shape, members: u32, bytes: u64, in_place: bool, crow
         Shape::Alltoall => !in_place && bytes >= BLOCKS_FROM,
         Shape::Allgather => !crowded && bytes >= BLOCKS_FROM,
         // Of two members each combines all that it needs by itself.
-        Shape::Reduce { .. } | Shape::Allreduce if members == 2 => !crowded && bytes >= VECTORS_OF_TWO_FROM,
+        Shape::Reduce { .. } if members == 2 => !crowded && bytes >= VECTORS_OF_TWO_FROM.0,
+        Shape::Allreduce if members == 2 => !crowded && bytes >= VECTORS_OF_TWO_FROM.1,
         Shape::Reduce { .. } | Shape::Allreduce => !crowded && bytes >= VECTORS_FROM,
         Shape::ReduceScatter => !crowded && bytes * u64::from(members) >= VECTORS_FROM,
         Shape::Barrier | Shape::Bcast { .. } | Shape::Gather { .. } | Shape::Scatter { .. } => false,

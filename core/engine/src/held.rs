@@ -11,7 +11,7 @@ use crate::requests::{ANYBODY, CREDITED, OF_ASKED, Phase, Request};
 use crate::types::Selector;
 use weft_proto::announce::is_counted;
 use weft_proto::{AnnounceCredit, AnnounceWindow};
-use weft_types::{ContextId, PeerId};
+use weft_types::{ContextId, PeerId, Result};
 use weft_wire::{Announce, Header, Kind};
 
 /// Channels that one peer may have asked for at a time.
@@ -117,7 +117,7 @@ impl State {
         &mut self,
         index: u32,
         header: Header,
-    ) -> Result<Option<AnnounceCredit>, ()> {
+    ) -> std::result::Result<Option<AnnounceCredit>, ()> {
         let context = header.context();
         if !is_counted(context) {
             return Ok(None);
@@ -150,6 +150,23 @@ impl State {
 }
 
 impl Engine {
+    /// An announcement that a call has just taken from the transport has met its receive.
+    ///
+    /// # Errors
+    /// It is one more than its sender may have here, who is buried for that.
+    pub(crate) fn enter_announcement(&mut self, id: PeerId, index: u32, header: Header) -> Result<()> {
+        self.state.changes = self.state.changes.wrapping_add(1);
+        let Ok(credit) = self.state.count_announcement(index, header) else {
+            self.broken(id, "more announcements than it may");
+            return Err(self.state.absence(id));
+        };
+        self.state.announcement_left(index, credit);
+        while let Some(index) = self.state.owing.pop() {
+            self.give_credit(self.state.peers.at(index).id);
+        }
+        Ok(())
+    }
+
     /// As [`State::announcement_left`], where credit can be given at once.
     pub(crate) fn give_announcement_back(&mut self, id: PeerId, credit: Option<AnnounceCredit>) {
         if credit.is_none() {

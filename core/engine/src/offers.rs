@@ -217,15 +217,7 @@ impl Engine {
         if read {
             self.say_taken(from.peer, announce.request, 0);
         }
-        self.state.changes = self.state.changes.wrapping_add(1);
-        let Ok(credit) = self.state.count_announcement(index, header) else {
-            self.broken(from.peer, "more announcements than it may");
-            return Err(self.state.absence(from.peer));
-        };
-        self.state.announcement_left(index, credit);
-        while let Some(index) = self.state.owing.pop() {
-            self.give_credit(self.state.peers.at(index).id);
-        }
+        self.enter_announcement(from.peer, index, header)?;
         if self.state.peers.at_mut(index).ledger.release(charge(length as u32)) {
             self.give_credit(from.peer);
         }

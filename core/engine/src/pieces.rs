@@ -150,15 +150,7 @@ impl Engine {
                 }
             }
         }
-        self.state.changes = self.state.changes.wrapping_add(1);
-        let Ok(credit) = self.state.count_announcement(index, header) else {
-            self.broken(from.peer, "more announcements than it may");
-            return Err(self.state.absence(from.peer));
-        };
-        self.state.announcement_left(index, credit);
-        while let Some(index) = self.state.owing.pop() {
-            self.give_credit(self.state.peers.at(index).id);
-        }
+        self.enter_announcement(from.peer, index, header)?;
         if moved == length {
             if self.state.peers.at_mut(index).ledger.release(charge(announce.lead)) {
                 self.give_credit(from.peer);

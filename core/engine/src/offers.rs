@@ -19,7 +19,7 @@ use crate::types::{Arriving, Envelope, Started, Status};
 use weft_api::Transport;
 use weft_datatype::{RecvBuf, SendBuf};
 use weft_proto::turns::{Course, Turn, class_of};
-use weft_proto::{EAGER_MOST, Key, charge};
+use weft_proto::{EAGER_MOST, Key, Turns, charge};
 use weft_types::{PeerId, Result};
 use weft_wire::{Announce, Header, Kind, payload};
 
@@ -58,13 +58,15 @@ impl Peer {
 }
 
 impl Engine {
-    /// Messages of fewer bytes are not looked at by calls that count instructions.
-    pub const SURELY_SHORT: usize = 4 << 10;
-
     /// Whether the next message to a process, of so many bytes, is for [`Engine::send_in_turn`].
+    #[inline]
+    pub fn takes_turn(&self, to: PeerId, bytes: usize) -> bool {
+        bytes >= self.state.config.offers_from as usize && self.takes_long_turn(to, bytes)
+    }
+
     #[cold]
     #[inline(never)]
-    pub fn takes_turn(&self, to: PeerId, bytes: usize) -> bool {
+    fn takes_long_turn(&self, to: PeerId, bytes: usize) -> bool {
         let from = self.state.config.offers_from;
         let peer = self.state.peers.index(to).map(|index| self.state.peers.at(index));
         peer.is_some_and(|peer| peer.shall_be_offered(bytes, from))
@@ -92,8 +94,8 @@ impl Engine {
         peer.owed_then = peer.ledger.owed();
         if peer.turns.is_none() && !shared && peer.means.is_none() {
             self.ask_whether_readable(index);
-            let peer = self.state.peers.at_mut(index);
-            peer.turns = peer.is_compared().then(Box::default);
+            let (peer, after) = (self.state.peers.at_mut(index), self.state.config.offers_after);
+            peer.turns = peer.is_compared().then(|| Box::new(Turns::new(after)));
         }
         let peer = self.state.peers.at_mut(index);
         if let Some(turns) = &mut peer.turns {
@@ -120,7 +122,15 @@ impl Engine {
             return match bytes.and_then(|bytes| self.send_pieces_since(to, bytes, Engine::PIECE, stamp)) {
                 Some(moved) if moved == length => Ok(Ok(Started::Complete)),
                 Some(moved) => Ok(self.send_on(to, buffer, moved)),
-                None => Err(buffer),
+                None => {
+                    // One that is not timed has gone in packets all the same.
+                    if turn.timed
+                        && let Some(turns) = &mut self.state.peers.at_mut(index).turns
+                    {
+                        turns.put_back(class_of(length as u64, self.state.config.offers_from));
+                    }
+                    Err(buffer)
+                }
             };
         }
         let header = Header::new(Kind::Eager, to.context, to.source, to.tag);
@@ -176,7 +186,8 @@ impl Engine {
 
     /// Reads an offered message for which a receive waits.
     pub(crate) fn take_offered(&mut self, slot: u32, stamp: u64) {
-        let can_read = self.can_read(self.state.requests.at(slot).peer);
+        let request = self.state.requests.at(slot);
+        let can_read = self.can_read(request.peer, request.header);
         let request = self.state.requests.at_mut(slot);
         let (peer, address, wanted) = (request.peer, request.address, request.wanted);
         let (remote, length) = (request.remote, request.length);
@@ -210,7 +221,7 @@ impl Engine {
         (header, announce, stamp): (Header, Announce, u64),
     ) -> Result<Arriving> {
         let length = announce.length as usize;
-        let can_read = self.can_read(from.peer);
+        let can_read = self.can_read(from.peer, header);
         let room = buffer.as_mut_slice().and_then(|all| all.get_mut(..length));
         let read = can_read
             && room.is_some_and(|room| self.fabric.read_remote(from.peer, announce.address, room).is_ok());
@@ -247,9 +258,10 @@ impl Engine {
             return self.state.reading.push_back(HELD | slot);
         }
         let (peer, address, length) = (message.peer, message.address, message.length);
+        let header = message.header;
         let mut data = std::mem::take(&mut message.data);
         data.resize(length as usize, 0);
-        let read = self.can_read(peer) && self.fabric.read_remote(peer, address, &mut data).is_ok();
+        let read = self.can_read(peer, header) && self.fabric.read_remote(peer, address, &mut data).is_ok();
         let message = self.state.messages.at_mut(slot);
         if read {
             (message.data, message.lead) = (data, length as u32);
@@ -265,11 +277,11 @@ impl Engine {
         }
     }
 
-    /// Whether the memory of a process can be read, as far as is known.
-    fn can_read(&mut self, id: PeerId) -> bool {
+    /// Whether the message of a process can be read, as far as is known: memory of one that has ended MPI is its program's again.
+    fn can_read(&mut self, id: PeerId, header: Header) -> bool {
         let index = self.meet(id);
         self.ask_whether_readable(index);
-        self.state.peers.at(index).capabilities.single_copy
+        self.state.peers.at(index).capabilities.single_copy && !self.state.has_left(id, header.context())
     }
 
     /// Tells the sender of an offered message that its memory is its own again.

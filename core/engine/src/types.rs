@@ -187,6 +187,8 @@ pub struct EngineConfig {
     pub eager_limit: u32,
     /// Shortest message that may be offered to its receiver for reading where both take turns (`weft_proto::turns`), in bytes.
     pub offers_from: u32,
+    /// Messages to a process in turns, of about one length, before either way is tried.
+    pub offers_after: u32,
     /// Announced messages that one sender may have waiting at one receiver; 0: as follows from the eager budget.
     pub announcements_per_sender: u32,
     /// Shortest packet of a message that leaves in several, in bytes: what both ends copy at the same time.
@@ -210,6 +212,7 @@ impl EngineConfig {
             eager_budget_total: 64 << 20,
             eager_limit: 64 << 10,
             offers_from: 16 << 10,
+            offers_after: 8,
             announcements_per_sender: 0,
             piece: 32 << 10,
             gaps: Gaps::Auto,

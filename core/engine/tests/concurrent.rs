@@ -90,7 +90,7 @@ fn world(seed: u64, random: &mut Random) -> (World, Vec<Program>) {
             if config.size == 3 {
                 // Messages that are read may leave unasked, too.
                 (config.eager_limit, config.eager_budget_per_sender) = (40_000, 100_000);
-                config.offers_from = 8;
+                (config.offers_from, config.offers_after) = (8, 0);
             }
             config.oversubscribed = config.size % 2 == 0;
             config.announcements_per_sender = [64, 1, 3][config.size as usize % 3];

@@ -34,8 +34,6 @@ pub const CLASSES: usize = 5;
 const RUN: u32 = 4;
 /// Messages of a trial: two runs of each way, by turns.
 const TRIAL: u32 = 4 * RUN;
-/// Messages before the first trial: few are not worth one.
-const BEFORE: u32 = 8;
 /// Messages in a row that find their receiver elsewhere before they go in packets for a while.
 const LATE: u8 = 3;
 /// Messages from the first trial to the second.
@@ -62,7 +60,7 @@ struct Class {
 
 const NEW: Class = Class {
     found: Course::Packets,
-    left: BEFORE,
+    left: 0,
     trying: false,
     rest: FIRST_REST,
     best: [u32::MAX; 2],
@@ -76,9 +74,10 @@ pub struct Turns {
     classes: [Class; CLASSES],
 }
 
-impl Default for Turns {
-    fn default() -> Turns {
-        Turns { classes: [NEW; CLASSES] }
+impl Turns {
+    /// Nothing is known yet; `before`: messages of a class before its first trial, for few are not worth one.
+    pub fn new(before: u32) -> Turns {
+        Turns { classes: [Class { left: before, ..NEW }; CLASSES] }
     }
 }
 
@@ -127,7 +126,7 @@ impl Turns {
         }
     }
 
-    /// The message of [`Turns::next`] could not go so.
+    /// The timed message of [`Turns::next`] could not go so.
     pub fn put_back(&mut self, class: usize) {
         self.classes[class].left += 1;
     }
@@ -184,14 +183,16 @@ impl Class {
 /// The way of a message in a trial after which `left` more come.
 const fn course_in_trial(left: u32) -> Course {
     match left / RUN % 2 {
-        0 => Course::Read,
-        _ => Course::Packets,
+        0 => Course::Packets,
+        _ => Course::Read,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const BEFORE: u32 = 8;
 
     /// Sends up to the end of the next trial, in which messages take so long, and answers how many were sent before it.
     fn trial(turns: &mut Turns, packets: u32, read: u32) -> u32 {
@@ -227,7 +228,7 @@ mod tests {
 
     #[test]
     fn the_faster_way_is_taken_and_tried_ever_more_seldom() {
-        let mut turns = Turns::default();
+        let mut turns = Turns::new(BEFORE);
         assert_eq!(trial(&mut turns, 1000, 700), BEFORE);
         assert_eq!(found(&mut turns), Course::Read);
         assert_eq!(trial(&mut turns, 1000, 700), FIRST_REST - 1);
@@ -240,7 +241,7 @@ mod tests {
 
     #[test]
     fn what_is_near_stays_as_it_is() {
-        let mut turns = Turns::default();
+        let mut turns = Turns::new(BEFORE);
         trial(&mut turns, 1000, 960);
         assert_eq!(found(&mut turns), Course::Packets);
         trial(&mut turns, 1000, 900);
@@ -251,7 +252,7 @@ mod tests {
 
     #[test]
     fn the_first_of_a_run_does_not_count_and_what_nobody_tells_says_nothing() {
-        let mut turns = Turns::default();
+        let mut turns = Turns::new(BEFORE);
         (0..BEFORE).for_each(|_| turns.count(1));
         for left in (0..TRIAL).rev() {
             let turn = turns.next(1);
@@ -260,7 +261,7 @@ mod tests {
             turns.note(1, turn.course, took);
         }
         assert_eq!(found(&mut turns), Course::Packets);
-        let mut turns = Turns::default();
+        let mut turns = Turns::new(BEFORE);
         (0..BEFORE).for_each(|_| turns.count(1));
         (0..TRIAL).for_each(|_| _ = turns.next(1));
         assert_eq!(found(&mut turns), Course::Packets);
@@ -268,7 +269,7 @@ mod tests {
 
     #[test]
     fn a_receiver_that_comes_late_ends_it_for_a_while() {
-        let mut turns = Turns::default();
+        let mut turns = Turns::new(BEFORE);
         trial(&mut turns, 1000, 700);
         assert_eq!(found(&mut turns), Course::Read);
         for late in [true, true, false, true, true] {
@@ -287,7 +288,7 @@ mod tests {
 
     #[test]
     fn what_could_not_go_so_is_asked_again() {
-        let mut turns = Turns::default();
+        let mut turns = Turns::new(BEFORE);
         (0..BEFORE).for_each(|_| turns.count(1));
         let first = turns.next(1);
         turns.put_back(1);

@@ -132,7 +132,7 @@ pub(crate) unsafe fn send_longer(
     let owner = comm.handle.0;
     // SAFETY: the caller's promise: these bytes are the program's data, left alone during the call.
     let data = unsafe { std::slice::from_raw_parts(buf.cast::<u8>(), bytes) };
-    if bytes >= Engine::SURELY_SHORT && process.engine.takes_turn(peer, bytes) {
+    if process.engine.takes_turn(peer, bytes) {
         return send_in_turn(process, envelope, data, owner);
     }
     if bytes > Engine::PIECE

@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use weft_datatype::Scratch;
 use weft_engine::world::World;
-use weft_engine::{Clock, MessageId, RequestId};
+use weft_engine::{MessageId, RequestId};
 use weft_types::{ContextId, Handle, abi};
 
 const COMM: Handle = Handle(abi::MPI_COMM_WORLD);
@@ -90,11 +90,9 @@ impl Program {
                 sim.delay = 25;
                 sim.single_copy = copy;
                 sim.denial = denial;
-                sim.compared = copy;
             })
             .engines(|config| {
                 config.eager_limit = 2048;
-                (config.offers_from, config.clock) = (100, Clock::Drawn);
                 config.eager_budget_per_sender = 6000;
                 config.oversubscribed = config.size.is_multiple_of(2);
                 config.announcements_per_sender = [64, 1, 3][config.size as usize % 3];

@@ -197,6 +197,15 @@ fn a_share_that_cannot_be_read_is_named_and_nobody_believes_that_the_call_ended(
 }
 
 #[test]
+fn of_two_members_the_longest_vectors_are_not_kept_aside() {
+    for shape in [Shape::Reduce { root: 1 }, Shape::Allreduce] {
+        let contested = |members, bytes| is_contested(shape, members, bytes, false, false);
+        assert!(contested(2, 8 << 20) && !contested(2, (8 << 20) + 1), "{shape:?}");
+        assert!(contested(3, 1 << 30), "of three each keeps a part");
+    }
+}
+
+#[test]
 fn only_long_calls_that_have_both_ways_are_contested() {
     for shape in shapes(1) {
         let from = |members, in_place, crowded| {

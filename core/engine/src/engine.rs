@@ -84,6 +84,8 @@ pub(crate) struct State {
     /// What devices move.
     pub(crate) zero_copies: ZeroCopies,
     pub(crate) stopwatch: Stopwatch,
+    /// Messages that were offered to be read.
+    pub(crate) offers: u32,
     /// Messages that calls begin one after the other.
     pub(crate) row: Row,
 }
@@ -122,6 +124,7 @@ impl Engine {
             wary: false,
             zero_copies: ZeroCopies::default(),
             stopwatch,
+            offers: 0,
             row: Row::default(),
         };
         Ok(Engine { fabric: transports, state, in_vain: InVain::default(), looks: 0 })

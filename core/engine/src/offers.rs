@@ -58,6 +58,11 @@ impl Peer {
 }
 
 impl Engine {
+    /// Messages that this engine has offered to be read; wraps.
+    pub fn offers(&self) -> u32 {
+        self.state.offers
+    }
+
     /// Whether the next message to a process, of so many bytes, is for [`Engine::send_in_turn`].
     #[inline]
     pub fn takes_turn(&self, to: PeerId, bytes: usize) -> bool {
@@ -180,6 +185,7 @@ impl Engine {
         if sent.is_ok() {
             peer.window.spend(charge(length as u32));
             request.announced(false, 0, 0);
+            self.state.offers = self.state.offers.wrapping_add(1);
         }
         Some(self.judge(index, sent))
     }

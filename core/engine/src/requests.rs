@@ -138,7 +138,7 @@ pub(crate) struct Request {
     pub(crate) address: u64,
     /// How it lies there, when it does not lie in one run: of the message announced to the slot last.
     pub(crate) scattered: Option<Box<Scattered>>,
-    /// Receive by reading: packed offset of the next byte to read.
+    /// Receive by reading: packed offset of the next byte to read. Send that is offered: when it began, where that is wanted, else 0.
     pub(crate) read: u64,
     pub(crate) buffer: Buffer,
     pub(crate) error: Option<Error>,

@@ -57,16 +57,18 @@ fn bytes(scratch: &Arc<Scratch>, length: usize) -> Vec<u8> {
     scratch.send_buf(0, length).as_slice().unwrap().to_vec()
 }
 
-/// Sends from memory that the program keeps; whether it was for the receiver to read, or timed.
+/// Sends from memory that the program keeps; whether it was offered to be read.
 fn send(world: &mut World, rank: u32, data: &Arc<Scratch>) -> (Option<RequestId>, bool) {
     let engine = &mut world.engines[rank as usize];
     let address = data.send_buf(0, data.len()).as_slice().unwrap().as_ptr();
     // SAFETY: the test keeps the memory until the send has ended.
     let buffer = unsafe { SendBuf::contiguous(address, data.len()) };
-    let turn = engine.takes_turn(PeerId(1 - rank), data.len());
-    match engine.send(to(1 - rank, rank), SendMode::Standard, buffer).unwrap() {
-        Started::Complete => (None, false),
-        Started::Pending(request) => (Some(request), turn),
+    let before = engine.offers();
+    let started = engine.send(to(1 - rank, rank), SendMode::Standard, buffer).unwrap();
+    let offered = engine.offers() != before;
+    match started {
+        Started::Complete => (None, offered),
+        Started::Pending(request) => (Some(request), offered),
     }
 }
 

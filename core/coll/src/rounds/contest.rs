@@ -40,6 +40,8 @@ const VECTORS_FROM: u64 = 64 << 10;
 /// The same of two members, who need words only to begin and to end: where one, and where both need the result. Below, the short forms are
 /// sooner there, which contested calls do without.
 const VECTORS_OF_TWO_FROM: (u64, u64) = (16 << 10, 128 << 10);
+/// Longest vector of two that is contested: in place a member keeps all of its result aside until the end.
+const VECTORS_OF_TWO_TO: u64 = 8 << 20;
 
 /// Whether a call may go either way. `crowded`: members share cores, where a wait is a change of processes; there the
 /// payloads of others are ready at once, but for alltoall, where they would be copied twice. The same at all members.
@@ -49,8 +51,12 @@ pub fn is_contested(shape: Shape, members: u32, bytes: u64, in_place: bool, crow
         Shape::Alltoall => !in_place && bytes >= BLOCKS_FROM,
         Shape::Allgather => !crowded && bytes >= BLOCKS_FROM,
         // Of two members each combines all that it needs by itself.
-        Shape::Reduce { .. } if members == 2 => !crowded && bytes >= VECTORS_OF_TWO_FROM.0,
-        Shape::Allreduce if members == 2 => !crowded && bytes >= VECTORS_OF_TWO_FROM.1,
+        Shape::Reduce { .. } if members == 2 => {
+            !crowded && (VECTORS_OF_TWO_FROM.0..=VECTORS_OF_TWO_TO).contains(&bytes)
+        }
+        Shape::Allreduce if members == 2 => {
+            !crowded && (VECTORS_OF_TWO_FROM.1..=VECTORS_OF_TWO_TO).contains(&bytes)
+        }
         Shape::Reduce { .. } | Shape::Allreduce => !crowded && bytes >= VECTORS_FROM,
         Shape::ReduceScatter => !crowded && bytes * u64::from(members) >= VECTORS_FROM,
         Shape::Barrier | Shape::Bcast { .. } | Shape::Gather { .. } | Shape::Scatter { .. } => false,

@@ -25,7 +25,7 @@ mod script;
 pub use contest::{Contest, Course, Plan, is_contested};
 pub use long::{BlockingRun, Desk};
 use script::{Own, Phase};
-pub use script::{Room, Script, is_one_round, is_sooner_by_messages};
+pub use script::{Room, Script, is_fetched, is_one_round, is_sooner_by_messages, others_in_turn};
 
 /// Rounds that a member writes before it reads the first of them; below the number of cells. More than two would only push
 /// what was written out of the nearest cache before it is read.
@@ -206,6 +206,8 @@ pub trait Readers: Slots {
 pub trait Payloads {
     /// That of a member in a round.
     fn get(&self, member: u32, round: u64, long: bool, len: usize) -> &[u8];
+    /// Fetches what will be read soon, without waiting for it. Nothing but the time depends on it.
+    fn fetch(&self, _bytes: &[u8]) {}
 }
 
 /// The program's arguments of one call. Positions are packed bytes.
@@ -260,6 +262,22 @@ impl Target<'_> {
         match self {
             Target::Result(at, len) => Target::Result(*at, *len),
             Target::Payload(room) => Target::Payload(room),
+        }
+    }
+
+    /// Its bytes.
+    fn bytes(&self) -> usize {
+        match self {
+            Target::Result(_, len) => *len,
+            Target::Payload(room) => room.len(),
+        }
+    }
+
+    /// `count` bytes of it from `at` on.
+    fn part(&mut self, at: usize, count: usize) -> Target<'_> {
+        match self {
+            Target::Result(begin, _) => Target::Result(*begin + at as u64, count),
+            Target::Payload(room) => Target::Payload(&mut room[at..at + count]),
         }
     }
 }

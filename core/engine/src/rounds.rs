@@ -284,6 +284,11 @@ impl Payloads for View<'_> {
     fn get(&self, member: u32, round: u64, long: bool, len: usize) -> &[u8] {
         self.0.get(member, round, long, len)
     }
+
+    #[inline]
+    fn fetch(&self, bytes: &[u8]) {
+        weft_shm::rounds::fetch(bytes);
+    }
 }
 
 /// What the cells need to know of a payload.

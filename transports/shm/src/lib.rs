@@ -23,6 +23,7 @@ pub mod board;
 pub mod changes;
 mod demote;
 pub mod doorbell;
+mod fetch;
 pub mod handover;
 pub mod layout;
 mod near;

@@ -4,10 +4,10 @@
 //! of [`crate::ring`] allow at that moment; that is the argument of every block here, together with the bounds that
 //! the constructor's caller promises.
 
-use crate::demote;
 use crate::layout::{CELL_BYTES, INLINE_BYTES, LINES_BYTES, Layout, RECORD_ALIGN};
 use crate::ring::{Place, RingMemory};
 use crate::slots::{SLOT, TWIN};
+use crate::{demote, fetch};
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence, fence};
 
@@ -233,13 +233,7 @@ impl RingMemory for RawRing {
 
     #[inline]
     fn prefetch(&self, cell: u32) {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a prefetch reads nothing and may be given any address.
-        unsafe {
-            std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(self.cell(cell).cast());
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = cell;
+        fetch::line(self.cell(cell).cast());
     }
 
     #[inline]

@@ -48,6 +48,7 @@ pub mod leaving;
 mod memory;
 pub mod swaps;
 
+pub use crate::fetch::payload as fetch;
 use crate::pool::{Block, Pool};
 use crate::segment::Segment;
 use distance::Distance;

@@ -9,9 +9,11 @@ use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
 use weft::Process;
-use weft_coll::rounds::{Shape, block_of, is_contested, is_one_round, is_sooner_by_messages};
+use weft_coll::rounds::{
+    Shape, block_of, is_contested, is_fetched, is_one_round, is_sooner_by_messages, others_in_turn,
+};
 use weft_datatype::Kernel;
-use weft_engine::{Cells, IN_CELL, Sort, copy_past_caches};
+use weft_engine::{Cells, IN_CELL, Sort, copy_past_caches, fetch};
 use weft_types::abi;
 
 use super::on_node::PROGRESS_EVERY;
@@ -291,10 +293,13 @@ unsafe fn result<'a>(into: *mut c_void, bytes: usize) -> &'a mut [u8] {
     unsafe { std::slice::from_raw_parts_mut(into.cast(), bytes) }
 }
 
-/// Combines the terms of all members in the order of ranks, with the loops that scripts use.
+/// Combines the terms of all members in the order of ranks, with the loops that scripts use. `me`: whose term is not the others'.
 #[inline(always)]
-fn fold<'a>(members: u32, kernel: Kernel, term: impl Fn(u32) -> &'a [u8], into: &mut [u8]) {
+fn fold<'a>(me: u32, members: u32, kernel: Kernel, term: impl Fn(u32) -> &'a [u8], into: &mut [u8]) {
     let last = members - 1;
+    if is_fetched(members, into.len()) {
+        others_in_turn(me, members).for_each(|member| fetch(term(member)));
+    }
     kernel.apply_apart(term(last - 1), term(last), into);
     for member in (0..last - 1).rev() {
         kernel.apply(term(member), into);
@@ -404,10 +409,9 @@ pub(crate) unsafe fn allreduce(
                         result(recvbuf, bytes),
                     );
                 }
-                let me = if in_place { u32::MAX } else { me };
                 let own = || std::slice::from_raw_parts(from.cast(), bytes);
-                let term = |member| if member == me { own() } else { payloads.of(member) };
-                fold(members, kernel, term, result(recvbuf, bytes));
+                let term = |member| if member == me && !in_place { own() } else { payloads.of(member) };
+                fold(me, members, kernel, term, result(recvbuf, bytes));
             },
         )
     }
@@ -474,7 +478,7 @@ pub(crate) unsafe fn reduce(
             |payloads| {
                 let own = std::slice::from_raw_parts(sendbuf.cast(), bytes);
                 let term = |member| if member == me { own } else { payloads.of(member) };
-                fold(payloads.cells.members(), kernel, term, result(recvbuf, bytes));
+                fold(me, payloads.cells.members(), kernel, term, result(recvbuf, bytes));
             },
         )
     }
@@ -519,7 +523,7 @@ pub(crate) unsafe fn allgather(
             |room, past| show(sendbuf.cast(), room, past != 0),
             || copy(sendbuf.cast(), result(place(me), bytes)),
             |payloads| {
-                for member in (0..members).filter(|&member| member != me) {
+                for member in others_in_turn(me, members) {
                     copy(payloads.of(member).as_ptr(), result(place(member), bytes));
                 }
             },
@@ -567,7 +571,7 @@ pub(crate) unsafe fn alltoall(
             |room, past| show_to_others(me, sendbuf, bytes, room, past),
             || copy(sendbuf.cast::<u8>().add(me as usize * bytes), result(place(me), bytes)),
             |payloads| {
-                for member in (0..members).filter(|&member| member != me) {
+                for member in others_in_turn(me, members) {
                     copy(payloads.block_of(member, bytes).as_ptr(), result(place(member), bytes));
                 }
             },

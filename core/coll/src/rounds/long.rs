@@ -18,13 +18,14 @@
 use super::contest::{Course, Plan};
 use super::script::Script;
 use super::{
-    Outcome, Payload, Payloads, Readable, Readers, Run, Shape, Slots, Target, Term, Writers, is_contested,
+    Operands, Outcome, Payload, Payloads, Readable, Readers, Run, Shape, Slots, Target, Term, Writers,
+    is_contested,
 };
 use crate::partition::Partition;
 
-/// Bytes of a contribution that are read and combined at a time: short enough for the nearer caches, and each is a call of the kernel (256 KiB
-/// of two members 17.7 instead of 20.1 us in pieces of 64 KiB).
-const AT_A_TIME: usize = 256 << 10;
+/// Bytes of two contributions that are read and combined at a time: short enough for the nearer caches, and each is a call of the kernel (256 KiB
+/// of two members 17.7 instead of 20.1 us in pieces of 64 KiB). Of more members the pieces are as much shorter.
+const AT_A_TIME: usize = 512 << 10;
 /// Bytes of a kept part that a communicator holds on to between calls.
 const MOST_HELD: usize = 1 << 20;
 /// Bytes of a word on the cells.
@@ -109,7 +110,7 @@ impl Word {
 pub struct Desk {
     /// The last word of each member.
     words: Vec<Word>,
-    /// Two pieces of others' contributions.
+    /// A piece of each of the others' contributions, of two at least.
     pieces: Vec<u8>,
     /// The own part of a result until nothing can overtake it.
     kept: Vec<u8>,
@@ -335,19 +336,13 @@ impl Long {
         (begin, bytes as usize)
     }
 
-    /// Other members, beginning with the next one, so that not all read from the same.
-    fn others(&self) -> impl Iterator<Item = u32> + use<> {
-        let (me, size) = (self.script.group().rank, self.script.group().size);
-        (1..size).map(move |step| (me + step) % size)
-    }
-
     /// Reads what this member needs of the contributions; answers where its part of a result lies, `None` when it failed to.
     fn read_contributions(&mut self, slots: &mut impl Readers, operands: &mut impl Readable) -> Option<u64> {
         let (me, bytes) = (u64::from(self.script.group().rank), self.script.bytes());
         match self.script.shape() {
             Shape::Allgather | Shape::Alltoall => {
                 let skip = if self.script.shape() == Shape::Alltoall { me * bytes } else { 0 };
-                for member in self.others() {
+                for member in self.script.others_in_turn() {
                     let from = self.desk.words[member as usize].address + skip;
                     let at = u64::from(member) * bytes;
                     if !operands.receive(at, bytes as usize, |into| slots.copy_from(member, from, into)) {
@@ -378,13 +373,14 @@ impl Long {
         operands: &mut impl Readable,
     ) -> Option<u64> {
         let element = self.script.element() as usize;
-        let at_a_time = (AT_A_TIME.min(len) / element * element).max(element);
+        let others = (self.script.group().size as usize - 1).max(2);
+        let at_a_time = ((AT_A_TIME / others).min(len) / element * element).max(element);
         let keeps = self.keeps();
         let mut kept = std::mem::take(&mut self.desk.kept);
         kept.resize(if keeps { len } else { 0 }, 0);
         let mut pieces = std::mem::take(&mut self.desk.pieces);
-        if pieces.len() < 2 * at_a_time {
-            pieces.resize(2 * at_a_time, 0);
+        if pieces.len() < others * at_a_time {
+            pieces.resize(others * at_a_time, 0);
         }
         let mut is_well = true;
         for at in (0..len).step_by(at_a_time) {
@@ -407,7 +403,8 @@ impl Long {
         is_well.then_some(address)
     }
 
-    /// Combines a piece in the order of ranks, from the right, as [`Script`] does.
+    /// Combines a piece in the order of ranks, from the right, as [`Script`] does. It is read in another order, in which not all read from the
+    /// same member at a time.
     fn fold_piece(
         &self,
         at: u64,
@@ -415,32 +412,25 @@ impl Long {
         pieces: &mut [u8],
         mut into: Target<'_>,
         slots: &mut impl Readers,
-        operands: &mut impl Readable,
+        operands: &mut impl Operands,
     ) -> Option<()> {
-        let last = self.script.group().size - 1;
-        let (one, two) = pieces.split_at_mut(pieces.len() / 2);
-        let right = self.term(last, at, &mut one[..len], slots)?;
-        let left = self.term(last - 1, at, &mut two[..len], slots)?;
-        operands.combine_two(left, right, into.again());
+        let (me, last) = (self.script.group().rank, self.script.group().size - 1);
+        let place = |member: u32| (member - u32::from(member > me)) as usize * len;
+        for member in self.script.others_in_turn() {
+            let from = self.desk.words[member as usize].address + at;
+            if !slots.copy_from(member, from, &mut pieces[place(member)..][..len]) {
+                return None;
+            }
+        }
+        let term = |member: u32| match member == me {
+            true => Term::Own(at),
+            false => Term::Written(&pieces[place(member)..][..len]),
+        };
+        operands.combine_two(term(last - 1), term(last), into.again());
         for member in (0..last - 1).rev() {
-            operands.combine(self.term(member, at, &mut one[..len], slots)?, into.again());
+            operands.combine(term(member), into.again());
         }
         Some(())
-    }
-
-    /// What a member contributes at that position.
-    fn term<'a>(
-        &self,
-        member: u32,
-        at: u64,
-        room: &'a mut [u8],
-        slots: &mut impl Readers,
-    ) -> Option<Term<'a>> {
-        if member == self.script.group().rank {
-            return Some(Term::Own(at));
-        }
-        let from = self.desk.words[member as usize].address + at;
-        slots.copy_from(member, from, room).then_some(Term::Written(room))
     }
 
     /// Reads the parts that the others have combined, where this member needs them; or says whose it could not.
@@ -449,7 +439,7 @@ impl Long {
         if matches!(self.script.shape(), Shape::Reduce { root } if root != me) {
             return Ok(());
         }
-        for member in self.others() {
+        for member in self.script.others_in_turn() {
             let (begin, len) = self.part(member);
             let from = self.desk.words[member as usize].address;
             if !operands.receive(begin, len, |into| slots.copy_from(member, from, into)) {

@@ -9,6 +9,10 @@ use crate::partition::Partition;
 const TWO_PHASES_FROM: u64 = 16 << 10;
 /// The same where members share cores: there a wait is a change of processes.
 const TWO_PHASES_FROM_CROWDED: u64 = 128 << 10;
+/// Bytes of all the others' terms that a member fetches ahead of combining them: they fit into the nearest cache beside those that it combines.
+const FETCHED: usize = 16 << 10;
+/// Fewest of them that are: fewer are under way at the same time anyhow.
+const FETCHED_FROM: usize = 2048;
 /// Bytes of a result that is made aside at a time.
 const AT_A_TIME: usize = 4096;
 /// Pieces a call of medium size is cut into, so that writing and reading overlap.
@@ -47,6 +51,19 @@ impl Room {
     pub fn alike(slot: usize, crowded: bool) -> Room {
         Room { slot, in_two_phases: slot, crowded }
     }
+}
+
+/// The other members, beginning with the next one: so not all read from the same one at a time, whose cache answers one after the other.
+#[inline]
+pub fn others_in_turn(me: u32, members: u32) -> impl Iterator<Item = u32> {
+    (me + 1..members).chain(0..me)
+}
+
+/// Whether a member that combines so many bytes of each fetches the others' terms first. All begin to combine with those of the last
+/// one, whose cache would have to answer all of them, and then all go on to the next; so they fetch [in turn](others_in_turn).
+#[inline]
+pub fn is_fetched(members: u32, bytes: usize) -> bool {
+    members > 2 && bytes * (members as usize - 1) >= FETCHED_FROM
 }
 
 /// Whether a call surely goes in one round, whatever else is true of it: what a short form may do without a script. The
@@ -241,6 +258,11 @@ impl Script {
         self.everyone() & !(1 << self.group.rank)
     }
 
+    /// See [`others_in_turn`].
+    pub(super) fn others_in_turn(&self) -> impl Iterator<Item = u32> + use<> {
+        others_in_turn(self.group.rank, self.group.size)
+    }
+
     /// Phase and piece of a round: in two phases contributions 0, 1, results 0, contributions 2, results 1, ...
     pub(super) fn of(&self, round: u64) -> (Phase, u64) {
         if !self.two_phases {
@@ -378,14 +400,15 @@ impl Script {
                     true => Term::Own(begin + at as u64),
                     false => Term::Written(&from.get(member, round, self.long, len)[at..at + part]),
                 };
+                let term = |member: u32, done: usize, count: usize| term(member, at + done, count);
                 if past == 0 {
-                    let into = Target::Payload(&mut to[..part]);
-                    return self.fold(operands, |member| term(member, at, part), into);
+                    return self.fold(operands, from, term, Target::Payload(&mut to[..part]));
                 }
                 let mut result = [0; AT_A_TIME];
                 for (to, done) in to[..part].chunks_mut(AT_A_TIME).zip((0..).step_by(AT_A_TIME)) {
                     let result = &mut result[..to.len()];
-                    self.fold(operands, |member| term(member, at + done, to.len()), Target::Payload(result));
+                    let term = |member: u32, at: usize, count: usize| term(member, done + at, count);
+                    self.fold(operands, from, term, Target::Payload(result));
                     operands.put(result, to);
                 }
             }
@@ -399,8 +422,45 @@ impl Script {
         }
     }
 
-    /// Combines the terms of all members in the order of ranks.
-    fn fold<'a>(&self, operands: &mut impl Operands, term: impl Fn(u32) -> Term<'a>, mut into: Target<'_>) {
+    /// Combines the terms of all members, each of so many bytes from there on, in the order of ranks; fetches them a piece ahead,
+    /// see [`is_fetched`].
+    fn fold<'a>(
+        &self,
+        operands: &mut impl Operands,
+        from: &dyn Payloads,
+        term: impl Fn(u32, usize, usize) -> Term<'a>,
+        mut into: Target<'_>,
+    ) {
+        let (last, len, element) = (self.group.size - 1, into.bytes(), self.element as usize);
+        if !is_fetched(last + 1, len) {
+            return self.combine_all(operands, |member| term(member, 0, len), into);
+        }
+        let fetch = |at: usize, count: usize| {
+            for member in self.others_in_turn() {
+                if let Term::Written(bytes) = term(member, at, count) {
+                    from.fetch(bytes);
+                }
+            }
+        };
+        let at_a_time = (FETCHED / last as usize / element * element).max(element);
+        fetch(0, at_a_time.min(len));
+        for at in (0..len).step_by(at_a_time) {
+            let count = at_a_time.min(len - at);
+            let next = at + count;
+            if next < len {
+                fetch(next, at_a_time.min(len - next));
+            }
+            self.combine_all(operands, |member| term(member, at, count), into.part(at, count));
+        }
+    }
+
+    /// Combines one term of each member, from the right.
+    fn combine_all<'a>(
+        &self,
+        operands: &mut impl Operands,
+        term: impl Fn(u32) -> Term<'a>,
+        mut into: Target<'_>,
+    ) {
         let last = self.group.size - 1;
         operands.combine_two(term(last - 1), term(last), into.again());
         for member in (0..last - 1).rev() {
@@ -413,6 +473,7 @@ impl Script {
     fn fold_aside<'a>(
         &self,
         operands: &mut impl Operands,
+        from: &dyn Payloads,
         term: impl Fn(u32, usize, usize) -> Term<'a>,
         begin: u64,
         len: usize,
@@ -420,8 +481,12 @@ impl Script {
         let mut result = [0; AT_A_TIME];
         for at in (0..len).step_by(AT_A_TIME) {
             let result = &mut result[..AT_A_TIME.min(len - at)];
-            let count = result.len();
-            self.fold(operands, |member| term(member, at, count), Target::Payload(result));
+            self.fold(
+                operands,
+                from,
+                |member, done, count| term(member, at + done, count),
+                Target::Payload(result),
+            );
             operands.give(begin + at as u64, result);
         }
     }
@@ -470,7 +535,7 @@ impl Script {
             },
             (Shape::Gather { root }, _) if me != root => {}
             (Shape::Gather { .. } | Shape::Allgather, _) => {
-                for member in (0..size).filter(|&member| member != me) {
+                for member in self.others_in_turn() {
                     operands.give(own(member), get(member, len));
                 }
                 if matches!(self.shape, Shape::Gather { .. }) && !self.in_place {
@@ -478,7 +543,7 @@ impl Script {
                 }
             }
             (Shape::Alltoall, _) => {
-                for member in (0..size).filter(|&member| member != me) {
+                for member in self.others_in_turn() {
                     operands
                         .give(own(member), &get(member, len * others)[block_of(me, member) * len..][..len]);
                 }
@@ -491,13 +556,13 @@ impl Script {
                     }
                 };
                 if !self.in_place {
-                    return self.fold(operands, |member| term(member, 0, len), Target::Result(begin, len));
+                    return self.fold(operands, from, term, Target::Result(begin, len));
                 }
-                self.fold_aside(operands, term, begin, len);
+                self.fold_aside(operands, from, term, begin, len);
             }
             (Shape::Reduce { root }, _) if me != root => {}
             (Shape::Reduce { .. } | Shape::Allreduce, Phase::Results) => {
-                for member in 0..size {
+                for member in self.others_in_turn().chain([me]) {
                     let (at, part) = self.part(len, member);
                     operands.give(begin + at as u64, get(member, part));
                 }
@@ -512,8 +577,8 @@ impl Script {
                     false => Term::Written(&get(member, len)[at..at + count]),
                 };
                 match self.in_place && takes_own {
-                    true => self.fold_aside(operands, term, begin, len),
-                    false => self.fold(operands, |member| term(member, 0, len), Target::Result(begin, len)),
+                    true => self.fold_aside(operands, from, term, begin, len),
+                    false => self.fold(operands, from, term, Target::Result(begin, len)),
                 }
             }
         }

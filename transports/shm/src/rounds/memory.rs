@@ -8,7 +8,7 @@ use super::{CELLS, IN_CELL, Members, Wakes, Words, leaving};
 use crate::bell::{Doors, needs_attention};
 use crate::pool::{Block, Pool};
 use crate::segment::Segment;
-use crate::{demote, sys};
+use crate::{demote, fetch, sys};
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -352,15 +352,7 @@ impl Memory {
         while left != 0 {
             let member = left.trailing_zeros();
             left &= left - 1;
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: a prefetch reads nothing and may be given any address.
-            unsafe {
-                std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(
-                    self.cell(member, round).cast(),
-                );
-            }
-            #[cfg(not(target_arch = "x86_64"))]
-            let _ = (member, round);
+            fetch::line(self.cell(member, round).cast());
         }
     }
 

@@ -293,11 +293,12 @@ unsafe fn result<'a>(into: *mut c_void, bytes: usize) -> &'a mut [u8] {
     unsafe { std::slice::from_raw_parts_mut(into.cast(), bytes) }
 }
 
-/// Combines the terms of all members in the order of ranks, with the loops that scripts use. `me`: whose term is not the others'.
+/// Combines the terms of all members in the order of ranks, with the loops that scripts use.
 #[inline(always)]
-fn fold<'a>(me: u32, members: u32, kernel: Kernel, term: impl Fn(u32) -> &'a [u8], into: &mut [u8]) {
+fn fold<'a>(cells: &Cells, kernel: Kernel, term: impl Fn(u32) -> &'a [u8], into: &mut [u8]) {
+    let (me, members) = (cells.me(), cells.members());
     let last = members - 1;
-    if is_fetched(members, into.len()) {
+    if is_fetched(members, into.len(), cells.is_crowded()) {
         others_in_turn(me, members).for_each(|member| fetch(term(member)));
     }
     kernel.apply_apart(term(last - 1), term(last), into);
@@ -411,7 +412,7 @@ pub(crate) unsafe fn allreduce(
                 }
                 let own = || std::slice::from_raw_parts(from.cast(), bytes);
                 let term = |member| if member == me && !in_place { own() } else { payloads.of(member) };
-                fold(me, members, kernel, term, result(recvbuf, bytes));
+                fold(payloads.cells, kernel, term, result(recvbuf, bytes));
             },
         )
     }
@@ -478,7 +479,7 @@ pub(crate) unsafe fn reduce(
             |payloads| {
                 let own = std::slice::from_raw_parts(sendbuf.cast(), bytes);
                 let term = |member| if member == me { own } else { payloads.of(member) };
-                fold(me, payloads.cells.members(), kernel, term, result(recvbuf, bytes));
+                fold(payloads.cells, kernel, term, result(recvbuf, bytes));
             },
         )
     }

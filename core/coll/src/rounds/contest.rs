@@ -33,8 +33,13 @@ const FIRST_REST: u32 = 256;
 /// The same at most. Each trial that finds the same is followed by four times as many.
 const LONGEST_REST: u32 = 1 << 16;
 
+/// Words of all to all that a call by reading needs beside what is timed: where to read, and that all has been read.
+const WORDS_OF_READERS: u64 = 2;
+
 /// Blocks from which on their copies take longer than the words that readers need.
 const BLOCKS_FROM: u64 = 32 << 10;
+/// The same of blocks for each of more than two that have cores of their own: there are more copies to a word.
+const BLOCKS_OF_MANY_FROM: u64 = 8 << 10;
 /// The same of vectors that are reduced: their parts are shorter, and they need words once more.
 const VECTORS_FROM: u64 = 64 << 10;
 /// The same of two members, who need words only to begin and to end: where one, and where both need the result. Below, the short forms are
@@ -48,6 +53,7 @@ const VECTORS_OF_TWO_TO: u64 = 8 << 20;
 pub fn is_contested(shape: Shape, members: u32, bytes: u64, in_place: bool, crowded: bool) -> bool {
     match shape {
         // In place the others would read what has been overwritten.
+        Shape::Alltoall if members > 2 && !crowded => !in_place && bytes >= BLOCKS_OF_MANY_FROM,
         Shape::Alltoall => !in_place && bytes >= BLOCKS_FROM,
         Shape::Allgather => !crowded && bytes >= BLOCKS_FROM,
         // Of two members each combines all that it needs by itself.
@@ -80,6 +86,8 @@ struct Class {
     rest: u32,
     /// Nanoseconds of the fastest call either way in this trial.
     best: [u64; 2],
+    /// The same of the fastest word.
+    word: u64,
 }
 
 impl Contest {
@@ -89,7 +97,7 @@ impl Contest {
         if class.left == 0 {
             class.trying = true;
             class.left = TRIAL;
-            class.best = [u64::MAX; 2];
+            (class.best, class.word) = ([u64::MAX; 2], u64::MAX);
         }
         class.left -= 1;
         match class.trying {
@@ -98,13 +106,15 @@ impl Contest {
         }
     }
 
-    /// A timed call, the last one of that shape and length, took its slowest member so many nanoseconds.
-    pub fn note(&mut self, shape: Shape, bytes: u64, took: u64) {
+    /// A timed call, the last one of that shape and length, took its slowest member so many nanoseconds; and a word of all to all that nobody
+    /// was late with took `word`.
+    pub fn note(&mut self, shape: Shape, bytes: u64, took: u64, word: u64) {
         let class = self.class(shape, bytes);
         if !class.trying {
             return;
         }
         let course = course_in_trial(class.left);
+        class.word = word.min(class.word);
         // The first of a run has the highest number left.
         if class.left % RUN != RUN - 1 {
             let best = &mut class.best[course as usize];
@@ -112,10 +122,11 @@ impl Contest {
         }
         if class.left == 0 {
             let [payloads, reading] = class.best;
-            // Readers tell one another where to read, which is not in the time; and what is near stays as it is.
+            // Readers tell one another where to read and when they have, which is not in the time; and what is near stays as it is.
+            let words = WORDS_OF_READERS.saturating_mul(class.word);
             let margin = if class.found == Course::Reading { 0 } else { reading / 32 };
-            let found =
-                if reading.saturating_add(margin) < payloads { Course::Reading } else { Course::Payloads };
+            let reading = reading.saturating_add(margin).saturating_add(words);
+            let found = if reading < payloads { Course::Reading } else { Course::Payloads };
             let rest = if class.rest == 0 || found != class.found { FIRST_REST } else { 4 * class.rest };
             class.settle(found, rest.min(LONGEST_REST));
         }
@@ -130,7 +141,15 @@ impl Contest {
         let key = ((shape.signature(0) >> 12) as u8, bytes.max(1).ilog2());
         let at = self.0.iter().position(|class| class.key == key).unwrap_or_else(|| {
             let found = Course::Payloads;
-            self.0.push(Class { key, found, left: 0, trying: false, rest: 0, best: [u64::MAX; 2] });
+            self.0.push(Class {
+                key,
+                found,
+                left: 0,
+                trying: false,
+                rest: 0,
+                best: [u64::MAX; 2],
+                word: u64::MAX,
+            });
             self.0.len() - 1
         });
         &mut self.0[at]
@@ -159,10 +178,15 @@ mod tests {
 
     /// Runs one trial in which calls take so long, and answers the calls until the next.
     fn trial(contest: &mut Contest, payloads: u64, reading: u64) -> u32 {
+        trial_with_words(contest, payloads, reading, 0)
+    }
+
+    /// The same where a word takes so long.
+    fn trial_with_words(contest: &mut Contest, payloads: u64, reading: u64, word: u64) -> u32 {
         for _ in 0..TRIAL {
             let plan = contest.next(Shape::Alltoall, BYTES);
             assert!(plan.timed);
-            contest.note(Shape::Alltoall, BYTES, [payloads, reading][plan.course as usize]);
+            contest.note(Shape::Alltoall, BYTES, [payloads, reading][plan.course as usize], word);
         }
         contest.class(Shape::Alltoall, BYTES).left
     }
@@ -190,12 +214,21 @@ mod tests {
     }
 
     #[test]
+    fn words_count_where_they_are_needed() {
+        for (word, course) in [(140, Course::Reading), (160, Course::Payloads)] {
+            let mut contest = Contest::default();
+            let rest = trial_with_words(&mut contest, 1000, 679, word);
+            assert_eq!(settled(&mut contest, rest), course);
+        }
+    }
+
+    #[test]
     fn the_first_call_of_each_run_does_not_count() {
         let mut contest = Contest::default();
         for call in 0..TRIAL {
             let plan = contest.next(Shape::Alltoall, BYTES);
             let warm = [1000, 700][plan.course as usize];
-            contest.note(Shape::Alltoall, BYTES, if call % RUN == 0 { 1 } else { warm });
+            contest.note(Shape::Alltoall, BYTES, if call % RUN == 0 { 1 } else { warm }, 0);
         }
         assert_eq!(settled(&mut contest, FIRST_REST), Course::Reading);
     }
@@ -212,7 +245,7 @@ mod tests {
     fn a_refusal_ends_the_trial_for_long_and_for_that_class_alone() {
         let mut contest = Contest::default();
         while contest.next(Shape::Alltoall, BYTES).course == Course::Payloads {
-            contest.note(Shape::Alltoall, BYTES, 1000);
+            contest.note(Shape::Alltoall, BYTES, 1000, 0);
         }
         contest.refuse(Shape::Alltoall, BYTES);
         assert_eq!(settled(&mut contest, LONGEST_REST), Course::Payloads);

@@ -29,7 +29,7 @@ const AT_A_TIME: usize = 512 << 10;
 /// Bytes of a kept part that a communicator holds on to between calls.
 const MOST_HELD: usize = 1 << 20;
 /// Bytes of a word on the cells.
-const WORD_BYTES: usize = 24;
+const WORD_BYTES: usize = 32;
 
 /// A blocking call under way, whichever way it goes.
 #[derive(Debug)]
@@ -86,14 +86,18 @@ struct Word {
     address: u64,
     /// Nanoseconds since all had heard all offers.
     took: u64,
+    /// Nanoseconds from when its offer was written to when it had heard all.
+    heard: u64,
 }
 
 impl Word {
-    const REFUSED: Word = Word { well: false, address: 0, took: 0 };
+    const REFUSED: Word = Word { well: false, address: 0, took: 0, heard: 0 };
 
     fn bytes(self) -> [u8; WORD_BYTES] {
         let mut bytes = [0; WORD_BYTES];
-        for (to, word) in bytes.chunks_exact_mut(8).zip([u64::from(self.well), self.address, self.took]) {
+        for (to, word) in
+            bytes.chunks_exact_mut(8).zip([u64::from(self.well), self.address, self.took, self.heard])
+        {
             to.copy_from_slice(&word.to_ne_bytes());
         }
         bytes
@@ -101,7 +105,7 @@ impl Word {
 
     fn of(bytes: &[u8]) -> Word {
         let word = |at: usize| u64::from_ne_bytes(bytes[8 * at..][..8].try_into().expect("eight bytes"));
-        Word { well: word(0) == 1, address: word(1), took: word(2) }
+        Word { well: word(0) == 1, address: word(1), took: word(2), heard: word(3) }
     }
 }
 
@@ -143,7 +147,8 @@ pub struct Long {
     written: bool,
     /// The round of the word.
     first: u64,
-    /// When all had heard all offers.
+    /// When the offer was written, and when all had been heard.
+    offered: u64,
     since: u64,
     desk: Desk,
 }
@@ -154,7 +159,7 @@ impl Long {
         desk.words.clear();
         desk.words.resize(script.group().size as usize, Word::REFUSED);
         let (stage, first) = (Stage::Word(About::Offers), slots.next());
-        Long { script, plan, stage, word: None, written: false, first, since: 0, desk }
+        Long { script, plan, stage, word: None, written: false, first, offered: 0, since: 0, desk }
     }
 
     fn step(&mut self, slots: &mut impl Readers, operands: &mut impl Readable) -> Outcome {
@@ -163,8 +168,8 @@ impl Long {
                 Stage::Payloads(run) => match run.step(slots, operands) {
                     // Timed ones tell how long it took.
                     Outcome::Done if self.plan.timed => {
-                        let took = slots.now().saturating_sub(self.since);
-                        self.tell(About::Closing, Word { well: true, took, ..Word::default() }, slots);
+                        let word = self.closing(slots);
+                        self.tell(About::Closing, word, slots);
                         continue;
                     }
                     Outcome::Done => return self.end(slots),
@@ -193,6 +198,12 @@ impl Long {
         }
     }
 
+    /// That all went well, and how long it took.
+    fn closing(&self, slots: &impl Readers) -> Word {
+        let took = slots.now().saturating_sub(self.since);
+        Word { well: true, address: 0, took, heard: self.since.saturating_sub(self.offered) }
+    }
+
     /// Goes on to a word.
     fn tell(&mut self, about: About, word: Word, slots: &impl Slots) {
         (self.stage, self.word) = (Stage::Word(about), Some(word));
@@ -210,7 +221,7 @@ impl Long {
     }
 
     /// Writes the own word and hears those of all others.
-    fn exchange(&mut self, word: Word, slots: &mut impl Slots) -> Outcome {
+    fn exchange(&mut self, word: Word, slots: &mut impl Readers) -> Outcome {
         let (signature, others) = (self.script.signature(), self.script.others());
         if !self.written {
             let payload = self.payload();
@@ -218,6 +229,9 @@ impl Long {
                 return Outcome::Blocked;
             }
             slots.fill(payload, |to, _, _| to[..WORD_BYTES].copy_from_slice(&word.bytes()));
+            if self.plan.timed && self.since == 0 {
+                self.offered = slots.now();
+            }
             slots.publish(self.first, signature);
             self.written = true;
         }
@@ -262,8 +276,7 @@ impl Long {
                     return None;
                 }
                 let address = self.read_contributions(slots, operands);
-                let took = slots.now().saturating_sub(self.since);
-                let word = address.map_or(Word::REFUSED, |address| Word { well: true, address, took });
+                let word = address.map_or(Word::REFUSED, |address| Word { address, ..self.closing(slots) });
                 let next = if self.is_shared() { About::Shares } else { About::Closing };
                 self.tell(next, word, slots);
             }
@@ -276,13 +289,16 @@ impl Long {
                 if let Err(member) = self.read_shares(slots, operands) {
                     return Some(Outcome::Unread(member));
                 }
-                let took = slots.now().saturating_sub(self.since);
-                self.tell(About::Closing, Word { well: true, address: 0, took }, slots);
+                let word = self.closing(slots);
+                self.tell(About::Closing, word, slots);
             }
             About::Closing => {
                 if self.plan.timed {
-                    let slowest = self.desk.words.iter().map(|word| word.took).max().unwrap_or(0);
-                    slots.contest().note(shape, bytes, slowest);
+                    let words = &self.desk.words;
+                    let slowest = words.iter().map(|word| word.took).max().unwrap_or(0);
+                    // Whose offer was the last heard all as soon as a word takes.
+                    let word = words.iter().map(|word| word.heard).min().unwrap_or(0);
+                    slots.contest().note(shape, bytes, slowest, word);
                 }
                 if self.plan.course == Course::Reading && self.gives_at_the_end() {
                     operands.give(0, &self.desk.kept);
@@ -468,7 +484,7 @@ fn offer(script: &Script, slots: &impl Readers, operands: &impl Readable) -> Wor
     };
     let takes = slots.can_read() && (taken == 0 || operands.result_at(0, taken as usize).is_some());
     match operands.given_at(at, given as usize).filter(|_| takes) {
-        Some(address) => Word { well: true, address, took: 0 },
+        Some(address) => Word { well: true, address, ..Word::default() },
         None => Word::REFUSED,
     }
 }

@@ -4,7 +4,7 @@
 //! that. What is short among two members stays where both have it at hand; in rounds in which both write they swap places
 //! ([`Part::Swapped`]), and what is long goes to and fro ([`Part::Turns`]).
 //!
-//! Where ranks share cores, contributions and results of calls in two phases have places by their number ([`Parts::paired`]): a line
+//! Among more than two, contributions and results of calls in two phases have places by their number ([`Parts::paired`]): a line
 //! that one member writes for another of a far core, past its cache, and the next time for one of its own core, into it, has to
 //! come from where it was read last, and costs several times as much. With places one after the other, of any length, the parts of
 //! a contribution shift with every lap; so each byte keeps its readers while a call is repeated.
@@ -18,9 +18,9 @@ const LINE: usize = 64;
 const PAGE: usize = 4096;
 /// Most bytes of a payload: what one round carries of each member.
 const MOST: usize = 64 << 10;
-/// Where ranks share cores: rounds of attended calls of which the payloads fit a ring. Each round costs changes of processes,
-/// so payloads are longer there, and who writes waits sooner until others have read. At least as many as a member writes ahead
-/// of its own reading in one phase.
+/// Among more than two: rounds of attended calls of which the payloads fit a ring. Each round costs a wait for the slowest, or changes of
+/// processes, so payloads are longer there, and who writes waits sooner until others have read. At least as many as a member writes
+/// ahead of its own reading in one phase.
 const ATTENDED: usize = 2;
 /// The same of calls in two phases, whose contributions stay until the results made of them are written: pairs of a contribution
 /// and a result, which is a member's part of one.
@@ -34,7 +34,7 @@ const TURNS_LAP: usize = ATTENDED * MOST;
 const TURNS_FROM: usize = 1 << 20;
 /// Bytes of the longest payload that does not go to and fro in long laps.
 const MOST_SHORT: usize = 16 << 10;
-/// Bytes of the longest payload of crowded members that goes in a lap of its own, ...
+/// Bytes of the longest payload of crowded or of more than two members that goes in a lap of its own, ...
 const NEAR: usize = 14 << 10;
 /// ... which stays in the nearest caches.
 const NEAR_LAP: usize = NEAR * (CELLS as usize + 1);
@@ -57,15 +57,14 @@ const fn at_hand_stride(crowded: bool) -> usize {
 /// Bytes of a member's ring where there is plenty of memory; `crowded`: where ranks share cores.
 ///
 /// Two members have so much that what one wrote has left its own cache for the one that both share when the same lines are
-/// written again: a line there costs a third of one that the other has just read. Where ranks share cores each round costs a
-/// change of processes, so payloads are to be as long as they can be.
+/// written again: a line there costs a third of one that the other has just read. Among more payloads are to be as long as they can be:
+/// each round costs a wait for the slowest of them, and where ranks share cores a change of processes.
 const fn wanted_ring(members: u32, crowded: bool) -> usize {
     match (members, crowded) {
         (0..=2, _) => 2 << 20,
-        (3..=16, true) => 1 << 20,
-        (3..=4, false) => 256 << 10,
-        (5..=16, false) | (_, true) => 128 << 10,
-        _ => 32 << 10,
+        (3..=16, _) => 1 << 20,
+        (_, true) => 128 << 10,
+        (_, false) => 32 << 10,
     }
 }
 
@@ -157,12 +156,12 @@ impl Parts {
     const fn of(members: u32, ring: usize, crowded: bool) -> Parts {
         let at_hand = CELLS as usize * at_hand_stride(crowded);
         let at_hand = if (members <= 2 || crowded) && ring >= 8 * at_hand { at_hand } else { 0 };
-        let near = if crowded && ring >= NEAR_FROM { NEAR_LAP } else { 0 };
+        let near = if (crowded || members > 2) && ring >= NEAR_FROM { NEAR_LAP } else { 0 };
         let turns = if members == 2 && !crowded && ring >= TURNS_FROM { TURNS_LAP } else { 0 };
         let swapped = if members == 2 && !crowded { Swaps::most(ring) } else { 0 };
         let swaps = if swapped != 0 { Swaps::bytes(swapped) } else { 0 };
         let any = ring - turns - near - at_hand - swaps;
-        let long = crowded && members > 2;
+        let long = members > 2;
         Parts { ring, any, turns, near, at_hand, swapped, crowded, members: members as usize, long }
     }
 

@@ -105,7 +105,7 @@ unsafe fn scatter_reduced(
             |payloads| {
                 let own = std::slice::from_raw_parts(sendbuf.cast::<u8>().add(me as usize * bytes), bytes);
                 let term = |member| if member == me { own } else { payloads.block_of(member, bytes) };
-                fold(me, members, kernel, term, result(recvbuf, bytes));
+                fold(payloads.cells, kernel, term, result(recvbuf, bytes));
             },
         )
     }

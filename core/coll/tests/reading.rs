@@ -214,7 +214,7 @@ fn only_long_calls_that_have_both_ways_are_contested() {
                 .find(|&bytes| is_contested(shape, members, bytes, in_place, crowded))
         };
         let expected = match shape {
-            Shape::Alltoall => [Some(32 << 10), Some(8 << 10), None, Some(32 << 10)],
+            Shape::Alltoall => [Some(32 << 10), Some(16 << 10), None, Some(32 << 10)],
             Shape::Allgather => [Some(32 << 10), Some(32 << 10), Some(32 << 10), None],
             Shape::Reduce { .. } => [Some(16 << 10), Some(64 << 10), Some(64 << 10), None],
             Shape::Allreduce => [Some(128 << 10), Some(64 << 10), Some(64 << 10), None],

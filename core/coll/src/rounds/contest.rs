@@ -39,7 +39,7 @@ const WORDS_OF_READERS: u64 = 2;
 /// Blocks from which on their copies take longer than the words that readers need.
 const BLOCKS_FROM: u64 = 32 << 10;
 /// The same of blocks for each of more than two that have cores of their own: there are more copies to a word.
-const BLOCKS_OF_MANY_FROM: u64 = 8 << 10;
+const BLOCKS_OF_MANY_FROM: u64 = 16 << 10;
 /// The same of vectors that are reduced: their parts are shorter, and they need words once more.
 const VECTORS_FROM: u64 = 64 << 10;
 /// The same of two members, who need words only to begin and to end: where one, and where both need the result. Below, the short forms are

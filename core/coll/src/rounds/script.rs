@@ -27,7 +27,7 @@ const REDUCED_PIECES: u64 = 3;
 /// as many equal parts of a contribution as there are members, and at most an element.
 const LONG_ELEMENT: u64 = 1024;
 /// Bytes of the longest piece where some write and others read, among more than two: those read it while the next one is written.
-const LONGEST_PIECE: u64 = 16 << 10;
+const LONGEST_PIECE: u64 = 14 << 10;
 /// Smallest piece worth a round of its own.
 const LEAST_PIECE: u64 = 8192;
 

@@ -46,7 +46,8 @@ impl World {
         let len = if blocks { bytes * size as usize } else { bytes };
         let inputs = (0..size).map(|_| (0..len).map(|_| noise(&mut self.seed) as u8).collect()).collect();
         let plan: Plan = (shape, bytes, element, inputs, in_place);
-        let room = Room { slot: SLOT, in_two_phases: in_two_phases(SLOT, size as usize), crowded: false };
+        let crowded = self.node.crowded;
+        let room = Room { slot: SLOT, in_two_phases: in_two_phases(SLOT, size as usize), crowded };
         let mut running: Vec<Option<Running>> = (0..size).map(|_| None).collect();
         let mut ended: Vec<Option<Outcome>> = vec![None; size as usize];
         let mut idle = 0;
@@ -206,6 +207,26 @@ fn of_two_members_the_longest_vectors_are_not_kept_aside() {
 }
 
 #[test]
+fn where_cores_are_shared_the_way_that_took_less_of_all_is_taken() {
+    for (size, reading) in [(2, 1), (3, 1), (5, 1), (4, 3000)] {
+        let mut world = World::new(size, 177 + u64::from(size), reading);
+        world.node.crowded = true;
+        let reads: Vec<bool> = (0..CALLS)
+            .map(|_| {
+                let before = world.reads();
+                assert!(
+                    world.run(Shape::Alltoall, 33_000, 8, false).iter().all(|&ended| ended == Outcome::Done)
+                );
+                world.reads() > before
+            })
+            .collect();
+        let trial = [false, false, false, true, true, true];
+        assert_eq!([&reads[..6], &reads[6..12]], [trial, trial], "both ways are tried");
+        assert_eq!(reads[12..], [reading == 1; 4], "of {size}, reading takes {reading}");
+    }
+}
+
+#[test]
 fn only_long_calls_that_have_both_ways_are_contested() {
     for shape in shapes(1) {
         let from = |members, in_place, crowded| {
@@ -237,6 +258,7 @@ proptest! {
         calls in prop::collection::vec((0_usize..9, 0_u32..6, 0_usize..80_000, prop::sample::select(vec![1_u64, 8, 16]), any::<bool>()), 1..6),
         repeats in 1_usize..6,
         reading in prop::sample::select(vec![1_u64, 50, 1000]),
+        crowded in any::<bool>(),
         trouble in prop_oneof![
             Just(Trouble::None),
             (0_u32..6).prop_map(Trouble::Blind),
@@ -245,6 +267,7 @@ proptest! {
         seed in 1_u64..,
     ) {
         let mut world = World::new(size, seed, reading);
+        world.node.crowded = crowded;
         match trouble {
             Trouble::Blind(member) => world.node.memories[(member % size) as usize].is_blind = true,
             Trouble::Fails(member, reads) => world.node.memories[(member % size) as usize].reads = reads,
@@ -272,7 +295,7 @@ proptest! {
 /// What members have found out is the same at all, so they never go different ways: a contest that heard other times would.
 #[test]
 fn contests_that_heard_the_same_decide_the_same() {
-    let (mut one, mut other) = (Contest::default(), Contest::default());
+    let (mut one, mut other) = (Contest::at_once(), Contest::at_once());
     let mut seed = 9;
     for _ in 0..5_000 {
         let bytes = 1 << (15 + noise(&mut seed) % 4);

@@ -8,7 +8,7 @@
  */
 #include "check.h"
 
-enum { COUNTS = 2, CALLS = 15 };
+enum { COUNTS = 2, CALLS = 50 };
 static int length;
 
 static int value(int call, int place, int rank)

@@ -3,6 +3,11 @@
 //! Which is faster depends on the processor, the length, how many members there are and where they run, so it is tried. All
 //! members must go the same way, so everything here follows from what all of them know: the calls of the communicator, and
 //! the times that they have told one another.
+//!
+//! Where each has a core of its own, all tell how long each call of a trial took from a moment when all were there. Where they share cores
+//! that would be a call of another kind: words are changes of processes, and between calls without words one member writes while another
+//! one still reads (64 KiB of four through the payloads: 103 us with words, 37 without). So there each takes the time of its calls as they
+//! are, and tells once, with the last word of the trial.
 
 use super::Shape;
 
@@ -20,14 +25,21 @@ pub enum Course {
 pub struct Plan {
     /// The way of its bytes.
     pub course: Course,
-    /// Whether its members tell one another how long it took.
+    /// Whether it is of a trial.
     pub timed: bool,
+    /// Whether it is the last of one.
+    pub last: bool,
 }
 
 /// Calls in a row that go the same way in a trial. The first does not count: the caches hold what the other way left there.
 const RUN: u32 = 3;
 /// Calls of a trial: two runs of each way, by turns.
 const TRIAL: u32 = 4 * RUN;
+/// Bytes of the vectors or blocks of calls before the first trial: those through the payloads come to memory that nobody has touched yet,
+/// until all have been round their rings (64 KiB of two to a root: 46 us until then, and 5 afterwards).
+const WARMING: u64 = 4 << 20;
+/// Calls that these are at least and at most.
+const WARMING_CALLS: (u64, u64) = (16, 256);
 /// Calls from the first trial to the second.
 const FIRST_REST: u32 = 256;
 /// The same at most. Each trial that finds the same is followed by four times as many.
@@ -70,8 +82,18 @@ pub fn is_contested(shape: Shape, members: u32, bytes: u64, in_place: bool, crow
 }
 
 /// What a communicator has found out.
-#[derive(Debug, Default)]
-pub struct Contest(Vec<Class>);
+#[derive(Debug)]
+pub struct Contest {
+    classes: Vec<Class>,
+    /// See [`WARMING`].
+    warming: u64,
+}
+
+impl Default for Contest {
+    fn default() -> Contest {
+        Contest { classes: Vec::new(), warming: WARMING }
+    }
+}
 
 /// Calls of one shape and about the same length.
 #[derive(Debug)]
@@ -88,9 +110,16 @@ struct Class {
     best: [u64; 2],
     /// The same of the fastest word.
     word: u64,
+    /// Nanoseconds of this member's calls either way in this trial, where members share cores.
+    spent: [Vec<u64>; 2],
 }
 
 impl Contest {
+    /// One whose first trials begin at once, for tests.
+    pub fn at_once() -> Contest {
+        Contest { warming: 0, ..Contest::default() }
+    }
+
     /// How the next call of that shape and length goes.
     pub fn next(&mut self, shape: Shape, bytes: u64) -> Plan {
         let class = self.class(shape, bytes);
@@ -98,11 +127,12 @@ impl Contest {
             class.trying = true;
             class.left = TRIAL;
             (class.best, class.word) = ([u64::MAX; 2], u64::MAX);
+            class.spent.iter_mut().for_each(Vec::clear);
         }
         class.left -= 1;
         match class.trying {
-            true => Plan { course: course_in_trial(class.left), timed: true },
-            false => Plan { course: class.found, timed: false },
+            true => Plan { course: course_in_trial(class.left), timed: true, last: class.left == 0 },
+            false => Plan { course: class.found, timed: false, last: false },
         }
     }
 
@@ -115,8 +145,7 @@ impl Contest {
         }
         let course = course_in_trial(class.left);
         class.word = word.min(class.word);
-        // The first of a run has the highest number left.
-        if class.left % RUN != RUN - 1 {
+        if !is_first_of_run(class.left) {
             let best = &mut class.best[course as usize];
             *best = took.min(*best);
         }
@@ -124,11 +153,34 @@ impl Contest {
             let [payloads, reading] = class.best;
             // Readers tell one another where to read and when they have, which is not in the time; and what is near stays as it is.
             let words = WORDS_OF_READERS.saturating_mul(class.word);
-            let margin = if class.found == Course::Reading { 0 } else { reading / 32 };
-            let reading = reading.saturating_add(margin).saturating_add(words);
-            let found = if reading < payloads { Course::Reading } else { Course::Payloads };
-            let rest = if class.rest == 0 || found != class.found { FIRST_REST } else { 4 * class.rest };
-            class.settle(found, rest.min(LONGEST_REST));
+            class.judge(payloads, reading.saturating_add(words));
+        }
+    }
+
+    /// A call of a trial among members that share cores, the last one of that shape and length, took this member so long from its begin to
+    /// its end.
+    pub fn spend(&mut self, shape: Shape, bytes: u64, took: u64) {
+        let class = self.class(shape, bytes);
+        if class.trying && !is_first_of_run(class.left) {
+            class.spent[course_in_trial(class.left) as usize].push(took);
+        }
+    }
+
+    /// What this member's calls of the trial took on an average, but for the longest: through the payloads, and by reading. All tell it.
+    pub fn spent(&mut self, shape: Shape, bytes: u64) -> [u64; 2] {
+        let class = self.class(shape, bytes);
+        [0, 1].map(|course| {
+            let spent = &class.spent[course];
+            let longest = spent.iter().max().copied().unwrap_or(0);
+            (spent.iter().sum::<u64>() - longest) / (spent.len() as u64).saturating_sub(1).max(1)
+        })
+    }
+
+    /// What all members together have spent either way, as they have told one another with the last call of a trial.
+    pub fn conclude(&mut self, shape: Shape, bytes: u64, [payloads, reading]: [u64; 2]) {
+        let class = self.class(shape, bytes);
+        if class.trying && class.left == 0 {
+            class.judge(payloads, reading);
         }
     }
 
@@ -139,27 +191,47 @@ impl Contest {
 
     fn class(&mut self, shape: Shape, bytes: u64) -> &mut Class {
         let key = ((shape.signature(0) >> 12) as u8, bytes.max(1).ilog2());
-        let at = self.0.iter().position(|class| class.key == key).unwrap_or_else(|| {
+        let at = self.classes.iter().position(|class| class.key == key).unwrap_or_else(|| {
             let found = Course::Payloads;
-            self.0.push(Class {
+            let (least, most) = WARMING_CALLS;
+            let left = match self.warming {
+                0 => 0,
+                warming => (warming / bytes.max(1)).clamp(least, most) as u32,
+            };
+            self.classes.push(Class {
                 key,
                 found,
-                left: 0,
+                left,
                 trying: false,
                 rest: 0,
                 best: [u64::MAX; 2],
                 word: u64::MAX,
+                spent: Default::default(),
             });
-            self.0.len() - 1
+            self.classes.len() - 1
         });
-        &mut self.0[at]
+        &mut self.classes[at]
     }
 }
 
 impl Class {
+    /// Ends a trial.
+    fn judge(&mut self, payloads: u64, reading: u64) {
+        let margin = if self.found == Course::Reading { 0 } else { reading / 32 };
+        let found =
+            if reading.saturating_add(margin) < payloads { Course::Reading } else { Course::Payloads };
+        let rest = if self.rest == 0 || found != self.found { FIRST_REST } else { 4 * self.rest };
+        self.settle(found, rest.min(LONGEST_REST));
+    }
+
     fn settle(&mut self, found: Course, rest: u32) {
         (self.found, self.rest, self.left, self.trying) = (found, rest, rest, false);
     }
+}
+
+/// Whether a call of a trial after which `left` more come is the first of its run.
+const fn is_first_of_run(left: u32) -> bool {
+    left % RUN == RUN - 1
 }
 
 /// The way of a call in a trial after which `left` more come.
@@ -199,7 +271,7 @@ mod tests {
 
     #[test]
     fn the_faster_way_is_taken_and_tried_ever_more_seldom() {
-        let mut contest = Contest::default();
+        let mut contest = Contest::at_once();
         let rest = trial(&mut contest, 1000, 700);
         assert_eq!((rest, settled(&mut contest, rest)), (FIRST_REST, Course::Reading));
         let rest = trial(&mut contest, 1000, 700);
@@ -214,9 +286,43 @@ mod tests {
     }
 
     #[test]
+    fn where_cores_are_shared_what_all_have_spent_decides() {
+        for (reading, course) in [(700, Course::Reading), (1100, Course::Payloads)] {
+            let mut contest = Contest::at_once();
+            for call in 0..TRIAL {
+                let plan = contest.next(Shape::Alltoall, BYTES);
+                assert_eq!(plan.last, call == TRIAL - 1);
+                // The first of a run, one that was disturbed, and the last count nothing.
+                let usual = [1000, reading][plan.course as usize];
+                let took = if call % RUN == 0 {
+                    1
+                } else if call == 1 || call == 4 {
+                    1_000_000
+                } else {
+                    usual
+                };
+                if !plan.last {
+                    contest.spend(Shape::Alltoall, BYTES, took);
+                }
+            }
+            assert_eq!(contest.spent(Shape::Alltoall, BYTES), [1000, reading]);
+            contest.conclude(Shape::Alltoall, BYTES, [3000, 3 * reading]);
+            assert_eq!(settled(&mut contest, FIRST_REST), course);
+        }
+    }
+
+    #[test]
+    fn nothing_is_tried_before_rings_are_warm() {
+        let mut contest = Contest::default();
+        assert_eq!(settled(&mut contest, (WARMING / BYTES) as u32), Course::Payloads);
+        trial(&mut contest, 1000, 700);
+        assert_eq!(settled(&mut contest, FIRST_REST), Course::Reading);
+    }
+
+    #[test]
     fn words_count_where_they_are_needed() {
         for (word, course) in [(140, Course::Reading), (160, Course::Payloads)] {
-            let mut contest = Contest::default();
+            let mut contest = Contest::at_once();
             let rest = trial_with_words(&mut contest, 1000, 679, word);
             assert_eq!(settled(&mut contest, rest), course);
         }
@@ -224,7 +330,7 @@ mod tests {
 
     #[test]
     fn the_first_call_of_each_run_does_not_count() {
-        let mut contest = Contest::default();
+        let mut contest = Contest::at_once();
         for call in 0..TRIAL {
             let plan = contest.next(Shape::Alltoall, BYTES);
             let warm = [1000, 700][plan.course as usize];
@@ -235,7 +341,7 @@ mod tests {
 
     #[test]
     fn both_ways_take_turns_in_a_trial() {
-        let mut contest = Contest::default();
+        let mut contest = Contest::at_once();
         let courses: Vec<Course> = (0..TRIAL).map(|_| contest.next(Shape::Alltoall, BYTES).course).collect();
         let (one, other) = (vec![Course::Payloads; RUN as usize], vec![Course::Reading; RUN as usize]);
         assert_eq!(courses, [one.clone(), other.clone(), one, other].concat());
@@ -243,7 +349,7 @@ mod tests {
 
     #[test]
     fn a_refusal_ends_the_trial_for_long_and_for_that_class_alone() {
-        let mut contest = Contest::default();
+        let mut contest = Contest::at_once();
         while contest.next(Shape::Alltoall, BYTES).course == Course::Payloads {
             contest.note(Shape::Alltoall, BYTES, 1000, 0);
         }

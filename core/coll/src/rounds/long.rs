@@ -13,7 +13,7 @@
 //! or unmapped it.
 //!
 //! While the two ways are compared ([`super::contest`]) calls through the payloads begin and end with the same words, and all tell how long they
-//! took from the one to the other.
+//! took from the one to the other; where members share cores each takes its own time, and tells with the last call.
 
 use super::contest::{Course, Plan};
 use super::script::Script;
@@ -84,9 +84,10 @@ struct Word {
     well: bool,
     /// Where others may read.
     address: u64,
-    /// Nanoseconds since all had heard all offers.
+    /// Nanoseconds since all had heard all offers; of the last call of a trial among members that share cores what calls through the payloads
+    /// have taken.
     took: u64,
-    /// Nanoseconds from when its offer was written to when it had heard all.
+    /// Nanoseconds from when its offer was written to when it had heard all; the same of those by reading.
     heard: u64,
 }
 
@@ -147,6 +148,8 @@ pub struct Long {
     written: bool,
     /// The round of the word.
     first: u64,
+    /// When the call began, where members share cores and it is timed.
+    began: Option<u64>,
     /// When the offer was written, and when all had been heard.
     offered: u64,
     since: u64,
@@ -158,8 +161,13 @@ impl Long {
         let mut desk = std::mem::take(slots.desk());
         desk.words.clear();
         desk.words.resize(script.group().size as usize, Word::REFUSED);
-        let (stage, first) = (Stage::Word(About::Offers), slots.next());
-        Long { script, plan, stage, word: None, written: false, first, offered: 0, since: 0, desk }
+        let first = slots.next();
+        let began = (plan.timed && slots.is_crowded()).then(|| slots.now());
+        let stage = match plan.course {
+            Course::Payloads if began.is_some() => Stage::Payloads(Run::begin(script, slots)),
+            _ => Stage::Word(About::Offers),
+        };
+        Long { script, plan, stage, word: None, written: false, first, began, offered: 0, since: 0, desk }
     }
 
     fn step(&mut self, slots: &mut impl Readers, operands: &mut impl Readable) -> Outcome {
@@ -167,12 +175,15 @@ impl Long {
             let about = match &mut self.stage {
                 Stage::Payloads(run) => match run.step(slots, operands) {
                     // Timed ones tell how long it took.
-                    Outcome::Done if self.plan.timed => {
+                    Outcome::Done if self.plan.timed && self.began.is_none() => {
                         let word = self.closing(slots);
                         self.tell(About::Closing, word, slots);
                         continue;
                     }
-                    Outcome::Done => return self.end(slots),
+                    Outcome::Done => {
+                        self.spend(slots);
+                        return self.end(slots);
+                    }
                     outcome => return outcome,
                 },
                 &mut Stage::Word(about) => about,
@@ -199,9 +210,21 @@ impl Long {
     }
 
     /// That all went well, and how long it took.
-    fn closing(&self, slots: &impl Readers) -> Word {
+    fn closing(&self, slots: &mut impl Readers) -> Word {
+        if self.plan.last && self.began.is_some() {
+            let [took, heard] = slots.contest().spent(self.script.shape(), self.script.bytes());
+            return Word { well: true, address: 0, took, heard };
+        }
         let took = slots.now().saturating_sub(self.since);
         Word { well: true, address: 0, took, heard: self.since.saturating_sub(self.offered) }
+    }
+
+    /// Takes down how long a call of a trial took this member, where members share cores.
+    fn spend(&self, slots: &mut impl Readers) {
+        if let Some(began) = self.began.filter(|_| self.plan.timed && !self.plan.last) {
+            let took = slots.now().saturating_sub(began);
+            slots.contest().spend(self.script.shape(), self.script.bytes(), took);
+        }
     }
 
     /// Goes on to a word.
@@ -293,8 +316,14 @@ impl Long {
                 self.tell(About::Closing, word, slots);
             }
             About::Closing => {
-                if self.plan.timed {
-                    let words = &self.desk.words;
+                self.spend(slots);
+                let words = &self.desk.words;
+                if self.plan.last && self.began.is_some() && self.plan.timed {
+                    let all = words.iter().fold([0_u64; 2], |[payloads, reading], word| {
+                        [payloads.saturating_add(word.took), reading.saturating_add(word.heard)]
+                    });
+                    slots.contest().conclude(shape, bytes, all);
+                } else if self.plan.timed && self.began.is_none() {
                     let slowest = words.iter().map(|word| word.took).max().unwrap_or(0);
                     // Whose offer was the last heard all as soon as a word takes.
                     let word = words.iter().map(|word| word.heard).min().unwrap_or(0);

@@ -62,7 +62,9 @@ impl Node {
             ring: 3 * slot,
             places: vec![(0, Vec::new()); size],
             paired: vec![[0; 2]; size],
-            memories: (0..size).map(|_| Memory { reads: u64::MAX, ..Memory::default() }).collect(),
+            memories: (0..size)
+                .map(|_| Memory { contest: Contest::at_once(), reads: u64::MAX, ..Memory::default() })
+                .collect(),
         }
     }
 }

@@ -360,16 +360,16 @@ impl Engine {
         std::mem::take(&mut self.state.ended_watched)
     }
 
-    /// An engine of this process for another lane, of `lanes` that there may be: it shares nothing with this one but the process's sleep.
+    /// An engine of this process for another lane: it shares nothing with this one but the process's sleep.
     ///
     /// With `wide` it reaches other nodes.
     ///
     /// # Errors
     /// As [`Transports::lane`].
-    pub fn open_lane(&self, lane: u32, lanes: u32, wide: Option<Wide>) -> Result<Engine> {
+    pub fn open_lane(&self, lane: u32, wide: Option<Wide>) -> Result<Engine> {
         let config = EngineConfig {
             // All lanes but the first share what one engine may be made to hold.
-            eager_budget_total: self.state.config.eager_budget_total / u64::from(lanes.max(1)),
+            eager_budget_total: self.state.config.eager_budget_total / u64::from(weft_shm::layout::LANES),
             ..self.state.config.clone()
         };
         Engine::new(config, self.fabric.lane(lane, wide)?)

@@ -86,7 +86,7 @@ fn processes(place: Place) -> [Engine; 2] {
 
 /// The two ends of lane 1.
 fn lanes(processes: &[Engine; 2], lane: &Lane) -> [Engine; 2] {
-    [0, 1].map(|me| processes[me as usize].open_lane(1, 2, Some(lane.wide(me))).unwrap())
+    [0, 1].map(|me| processes[me as usize].open_lane(1, Some(lane.wide(me))).unwrap())
 }
 
 fn send(from: &mut Engine, to: u32, data: &Arc<Scratch>, mode: SendMode) -> Started {
@@ -175,7 +175,7 @@ fn what_is_sent_to_a_process_that_is_not_known_leaves_in_order_once_it_is() {
 #[test]
 fn a_lane_of_one_node_comes_to_reach_others_with_what_is_under_way() {
     let (lane, processes) = (Lane::told(), processes(Place::Apart));
-    let mut ends = [0, 1].map(|me| processes[me].open_lane(1, 2, None).unwrap());
+    let mut ends = [0, 1].map(|me| processes[me].open_lane(1, None).unwrap());
     assert!(ends.iter().all(|end| !end.takes_wide()));
     let room = filled(24, 0);
     let own = receive(&mut ends[0], 0, &room);

@@ -21,7 +21,7 @@ mod table;
 use crate::attributes::{Attribute, Holder};
 use crate::collective::Count;
 use crate::comm::{Comm, Everyone, Inter, Sides};
-use crate::context::{self, Flags, Proposal, Search};
+use crate::context::{self, Proposal, Search};
 use crate::group::Group;
 use crate::info::Info;
 use crate::letters::{Key, Letters};
@@ -52,7 +52,7 @@ pub struct Construction {
     result: Outcome,
     search: Search,
     /// What this process contributes to the agreement.
-    flags: Flags,
+    flags: u64,
     /// The channel is agreed on; whether all have opened its lane is being agreed on.
     settled: Option<Settled>,
     /// The same: the age of the parent, or the life of this process.
@@ -140,7 +140,7 @@ pub(crate) struct Retired {
 
 impl Process {
     /// This process's flags of an agreement, all well.
-    fn flags(&self) -> Flags {
+    fn flags(&self) -> u64 {
         let room = self.comms.room() > self.contexts.proposals();
         let wide = if self.wide.is_some() { context::WIDE } else { 0 };
         let room = if room { context::ROOM } else { 0 };
@@ -153,7 +153,7 @@ impl Process {
     }
 
     /// Starts the first round of agreement on the parent's collective channel.
-    fn agree(&mut self, parent: Handle, search: &mut Search, flags: Flags) -> Result<Stage> {
+    fn agree(&mut self, parent: Handle, search: &mut Search, flags: u64) -> Result<Stage> {
         self.reuse_retired();
         let word = Datatype::from(Datatype::predefined(abi::MPI_UINT64_T).expect("predefined"));
         let room = Memory::scratch(&word, Proposal::WORDS as u64)?;
@@ -498,8 +498,8 @@ impl Construction {
 }
 
 /// The union of both groups, the low one first; the first one where both ask for the same (section 7.6.2).
-fn merge(sides: &Sides, flags: Flags) -> Result<Group> {
-    let says = |flag: Flags| flags & flag != 0;
+fn merge(sides: &Sides, flags: u64) -> Result<Group> {
+    let says = |flag: u64| flags & flag != 0;
     for (high, low) in
         [(context::FIRST_HIGH, context::FIRST_LOW), (context::SECOND_HIGH, context::SECOND_LOW)]
     {

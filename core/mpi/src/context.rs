@@ -2,7 +2,7 @@
 //!
 //! Channels are numbered in pairs (point-to-point, collective) and grouped in *windows* of 512 pairs. All
 //! participants of a construction know the window to try; each proposes the mask of pairs free here, one bitwise-and
-//! reduction of 80 bytes tells which are free at all, and everybody takes the lowest. An empty result is common
+//! reduction of 72 bytes tells which are free at all, and everybody takes the lowest. An empty result is common
 //! knowledge too: all try another window, which follows from a seed that is different for constructions under way at the
 //! same time. While a proposal is in flight its window is closed to other constructions of this process (they propose
 //! nothing there), so two constructions that run at the same time never get one number, and neither waits for the other.
@@ -23,7 +23,6 @@
 //!
 //! Numbers return when the communicator is freed. Memory is 64 bytes per window in use.
 
-use crate::lanes::LANES;
 use std::collections::BTreeMap;
 use weft_types::{Age, ContextId, Error, ErrorClass, Handle, Result};
 
@@ -47,50 +46,46 @@ pub struct Proposal {
     /// Free pairs of the window.
     pub mask: Mask,
     /// See the constants.
-    pub flags: Flags,
+    pub flags: u64,
     /// Of what the new communicator descends from, the greatest of all ([`weft_types::life`]). It travels in letters only: who
     /// agrees on a parent's channel knows it.
     pub age: Age,
 }
 
-/// What travels beside a mask, one bit each.
-pub type Flags = u128;
-
 /// Nothing has gone wrong here.
-pub const WELL: Flags = 1;
+pub const WELL: u64 = 1;
 /// There is room for one more communicator handle.
-pub const ROOM: Flags = 1 << 1;
+pub const ROOM: u64 = 1 << 1;
 /// The window is not closed by another construction.
-const OPEN: Flags = 1 << 2;
+const OPEN: u64 = 1 << 2;
 /// An intercommunicator is merged, and its first group asked to be the high one; it did not; the same of the second group.
-pub const FIRST_HIGH: Flags = 1 << 3;
+pub const FIRST_HIGH: u64 = 1 << 3;
 /// See [`FIRST_HIGH`].
-pub const FIRST_LOW: Flags = 1 << 4;
+pub const FIRST_LOW: u64 = 1 << 4;
 /// See [`FIRST_HIGH`].
-pub const SECOND_HIGH: Flags = 1 << 5;
+pub const SECOND_HIGH: u64 = 1 << 5;
 /// See [`FIRST_HIGH`].
-pub const SECOND_LOW: Flags = 1 << 6;
+pub const SECOND_LOW: u64 = 1 << 6;
 
 /// This process can open lanes that reach other nodes.
-pub const WIDE: Flags = 1 << 7;
+pub const WIDE: u64 = 1 << 7;
 
 /// This process's end of the lane agreed upon is open.
-pub const LANE_OPEN: Flags = 1 << 8;
+pub const LANE_OPEN: u64 = 1 << 8;
 
 /// First of the bits that stand for lanes.
 const FIRST_LANE: u32 = 16;
 /// First of those that say of each lane that it is open here, and that it reaches other nodes.
-const FIRST_OPEN: u32 = FIRST_LANE + LANES;
-const FIRST_WIDE: u32 = FIRST_OPEN + LANES;
-const _: () = assert!(FIRST_WIDE + LANES <= Flags::BITS);
+const FIRST_OPEN: u32 = 24;
+const FIRST_WIDE: u32 = 32;
 
 /// The flags of a lane that is open here; `wide`: it reaches other nodes.
-pub const fn open_flags(lane: u32, wide: bool) -> Flags {
-    1 << (FIRST_OPEN + lane) | (wide as Flags) << (FIRST_WIDE + lane)
+pub const fn open_flags(lane: u32, wide: bool) -> u64 {
+    1 << (FIRST_OPEN + lane) | (wide as u64) << (FIRST_WIDE + lane)
 }
 
 /// The flags of a process that can use `lanes` lanes; 0 and 1 both mean lane 0 only.
-pub const fn lane_flags(lanes: u32) -> Flags {
+pub const fn lane_flags(lanes: u32) -> u64 {
     ((1 << lanes) - 1) << FIRST_LANE
 }
 
@@ -98,7 +93,7 @@ impl Proposal {
     /// The lane of a channel that was agreed on.
     pub fn lane(&self, context: ContextId) -> u32 {
         // Bits are set from the lowest on, so what all have in common is the smallest number.
-        let lanes = (self.flags >> FIRST_LANE & lane_flags(LANES) >> FIRST_LANE).count_ones();
+        let lanes = (self.flags >> FIRST_LANE & lane_flags(crate::lanes::LANES) >> FIRST_LANE).count_ones();
         // Lane 0 is left to MPI_COMM_WORLD and to whoever serves one thread.
         if lanes < 2 { 0 } else { 1 + context.0 / 2 % (lanes - 1) }
     }
@@ -110,7 +105,7 @@ impl Proposal {
     }
 
     /// Words of a proposal on the wire.
-    pub const WORDS: usize = WORDS + 2;
+    pub const WORDS: usize = WORDS + 1;
     /// Bytes of a proposal on the wire.
     pub const BYTES: usize = Proposal::WORDS * 8;
 
@@ -134,19 +129,15 @@ impl Proposal {
     /// The proposal as it travels on a parent's channel.
     pub fn to_bytes(&self) -> [u8; Proposal::BYTES] {
         let mut bytes = [0; Proposal::BYTES];
-        let (mask, flags) = bytes.split_at_mut(WORDS * 8);
-        mask.chunks_exact_mut(8)
-            .zip(self.mask)
-            .for_each(|(to, word)| to.copy_from_slice(&word.to_le_bytes()));
-        flags.copy_from_slice(&self.flags.to_le_bytes());
+        let words = self.mask.iter().chain([&self.flags]);
+        bytes.chunks_exact_mut(8).zip(words).for_each(|(to, word)| to.copy_from_slice(&word.to_le_bytes()));
         bytes
     }
 
     /// The proposal that travelled.
     pub fn from_bytes(bytes: &[u8; Proposal::BYTES]) -> Proposal {
         let word = |index: usize| u64::from_le_bytes(std::array::from_fn(|byte| bytes[index * 8 + byte]));
-        let flags = Flags::from_le_bytes(std::array::from_fn(|byte| bytes[WORDS * 8 + byte]));
-        Proposal { mask: std::array::from_fn(word), flags, age: Age::WORLD }
+        Proposal { mask: std::array::from_fn(word), flags: word(WORDS), age: Age::WORLD }
     }
 
     /// What both agree to.
@@ -219,7 +210,7 @@ impl Contexts {
     }
 
     /// What this process proposes, with the flags given and no age; the window stays closed until [`Contexts::answer`].
-    pub fn propose(&mut self, search: &mut Search, flags: Flags) -> Proposal {
+    pub fn propose(&mut self, search: &mut Search, flags: u64) -> Proposal {
         let window = self.windows.entry(search.window).or_default();
         if window.closed {
             search.proposed = false;
@@ -294,7 +285,7 @@ impl Contexts {
 }
 
 #[cold]
-fn refusal(flags: Flags) -> Option<Error> {
+fn refusal(flags: u64) -> Option<Error> {
     if flags & WELL == 0 {
         return Some(Error::new(
             ErrorClass::OTHER,
@@ -341,7 +332,6 @@ mod tests {
         assert_eq!(both(1, 8), [0; 7]);
         assert_eq!(both(3, 8), [1, 2, 1, 2, 1, 2, 1]);
         assert_eq!(both(8, 8), [3, 4, 5, 6, 7, 1, 2], "neighbours in different lanes");
-        assert_eq!(both(LANES, LANES), [3, 4, 5, 6, 7, 8, 9]);
     }
 
     #[test]
@@ -356,14 +346,14 @@ mod tests {
         let open =
             [(1, false), (1, true), (2, false), (7, true)].map(|(lane, wide)| agreed.is_open(lane, wide));
         assert_eq!(open, [true, false, false, true]);
-        let all = (0..LANES).fold(0, |all, lane| all | open_flags(lane, true));
-        assert_eq!(all & (lane_flags(LANES) | LANE_OPEN | WIDE | WELL | ROOM | OPEN), 0);
+        let all = (0..crate::lanes::LANES).fold(0, |all, lane| all | open_flags(lane, true));
+        assert_eq!(all & (lane_flags(crate::lanes::LANES) | LANE_OPEN | WIDE | WELL | ROOM | OPEN), 0);
     }
 
     fn agree(processes: &mut [Contexts], members: &[usize], hint: u32) -> (ContextId, u32) {
         let mut searches: Vec<Search> = members.iter().map(|_| Search::after(hint, 7)).collect();
         for _ in 0..100 {
-            let mut all = Proposal { mask: [u64::MAX; WORDS], flags: Flags::MAX, age: Age::WORLD };
+            let mut all = Proposal { mask: [u64::MAX; WORDS], flags: u64::MAX, age: Age::WORLD };
             for (&member, search) in members.iter().zip(&mut searches) {
                 all.and(&processes[member].propose(search, WELL | ROOM));
             }

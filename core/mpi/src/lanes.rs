@@ -30,13 +30,13 @@ use weft_engine::bias::{self, BiasedLock, Guard, Mine};
 use weft_engine::{Callback, Ending, Engine, EngineBell, MessageId, RequestId, Selector, Status, Wide};
 use weft_types::{Farewell, Handle, HandleKind, PeerId, Result};
 
-/// Lanes a process can have, with lane 0: sets of them are words of one bit each.
-pub const LANES: u32 = 32;
+/// Lanes a process can have, with lane 0.
+pub const LANES: u32 = 8;
 
 /// How many lanes a process has, with lane 0, when its threads may call at once: as many as are asked for (`WEFT_LANES`; 0: by
-/// the cores, one for the communicator of a thread on each, beside lane 0).
+/// the cores).
 pub fn number(asked: u32, cores: usize) -> u32 {
-    let by_cores = u32::try_from(cores).unwrap_or(u32::MAX).saturating_add(1).max(4);
+    let by_cores = u32::try_from(cores).unwrap_or(u32::MAX).max(4);
     (if asked == 0 { by_cores } else { asked }).min(LANES)
 }
 
@@ -395,13 +395,13 @@ impl Lanes {
         }
     }
 
-    /// Opens a lane, of so many that there may be, unless it is open. The caller holds the process, so two never do it at once.
+    /// Opens a lane unless it is open. The caller holds the process, so two never do it at once.
     ///
     /// # Errors
     /// As [`Engine::open_lane`].
-    pub fn open(&self, (lane, of): (u32, u32), process: &Engine, wide: Option<Wide>) -> Result<()> {
+    pub fn open(&self, lane: u32, process: &Engine, wide: Option<Wide>) -> Result<()> {
         if lane != 0 && self.get(lane).is_none() {
-            let made = Lane::new(process.open_lane(lane, of, wide)?, lane);
+            let made = Lane::new(process.open_lane(lane, wide)?, lane);
             assert!(self.lanes[lane as usize].set(made).is_ok(), "the caller holds the process");
         }
         Ok(())
@@ -454,7 +454,7 @@ mod tests {
     fn there_are_as_many_lanes_as_are_asked_for_or_suit_the_cores() {
         assert_eq!(
             [(0, 1), (0, 6), (0, 64), (1, 64), (3, 1), (99, 1)].map(|(asked, cores)| number(asked, cores)),
-            [4, 7, 32, 1, 3, 32]
+            [4, 6, 8, 1, 3, 8]
         );
     }
 
@@ -489,7 +489,7 @@ mod tests {
         let me = PeerId(0);
         let process = Engine::new(EngineConfig::new(me, 1), Transports::alone()).expect("an engine");
         let lanes = Lanes::default();
-        (1..=3).for_each(|lane| lanes.open((lane, 4), &process, None).expect("opened"));
+        (1..=3).for_each(|lane| lanes.open(lane, &process, None).expect("opened"));
         let running = AtomicU32::new(4);
         let work = |thread: u32| {
             let lane = lanes.at(1 + thread % 3);
@@ -555,7 +555,7 @@ mod tests {
         let (planner, running) = (Planner::plain(), AtomicU32::new(4));
         let comms: Vec<Comm> = (1..=2)
             .map(|lane| {
-                lanes.open((lane, 4), &process, None).expect("opened");
+                lanes.open(lane, &process, None).expect("opened");
                 let of = Arc::new(Group::world(1));
                 let mut comm =
                     Comm::new(ContextId(100 + 2 * lane), Rank(0), of, Handle(abi::MPI_ERRORS_RETURN));

@@ -133,7 +133,7 @@ impl Process {
         match (self.lanes.get(lane), end) {
             (Some(open), Some(end)) => open.widen(end),
             (Some(_), None) => {}
-            (None, end) => self.lanes.open((lane, self.contexts.lanes), &self.engine, end)?,
+            (None, end) => self.lanes.open(lane, &self.engine, end)?,
         }
         if let Some(lanes) = self.wide.as_ref().filter(|_| wide) {
             // What the others were told before this one was there.

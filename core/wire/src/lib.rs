@@ -12,4 +12,4 @@ pub use header::{Header, Kind};
 pub use payload::{Announce, Announced, Cts, RemotePlace, SmallPacket, SyncPrefix};
 
 /// Version of everything in this crate; peers compare it before the first packet.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 5;

@@ -43,7 +43,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering, compiler_fen
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 /// Locks that one thread can have fast ways into.
-pub const PLACES: usize = 32;
+pub const PLACES: usize = 8;
 /// Turns in a row after which a lock is biased to a thread, at first.
 const STREAK: u32 = 32;
 /// And at most, after it has changed hands again and again.

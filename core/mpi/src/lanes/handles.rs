@@ -20,7 +20,8 @@ pub(super) const SLOT_BITS: u32 = 20;
 pub const LANE_BITS: u32 = SLOT_BITS + GENERATION_BITS;
 
 const _: () =
-    assert!(LANES.is_power_of_two() && LANES <= 1 << (27 - LANE_BITS) && 1 << SLOT_BITS == Handle::SLOTS);
+    assert!(LANES.is_power_of_two() && LANES <= 1 << (27 - LANE_BITS) && 1 << SLOT_BITS == RequestId::SLOTS);
+const _: () = assert!(RequestId::SLOTS == Handle::SLOTS);
 
 /// The handle of a request or message that carries its lane: `kind` is that of lanes other than 0.
 #[inline(always)]

@@ -25,6 +25,11 @@ use weft_sim::layers::Injected;
 use weft_types::{Error, PeerId, Result};
 use weft_wire::{Header, Kind};
 
+/// What part of the budget for unexpected messages a lane beside the first has. A constant, as both ends of a lane compute what a
+/// sender may send, and know neither how many lanes the other process has nor how many it will open; and an eighth of what a
+/// process of one thread has, as lanes stand for threads.
+const LANE_BUDGET: u64 = 8;
+
 /// One engine per process (or per simulated rank). No lock, no static, no unsafe; nothing in it blocks.
 #[derive(Debug)]
 pub struct Engine {
@@ -368,8 +373,7 @@ impl Engine {
     /// As [`Transports::lane`].
     pub fn open_lane(&self, lane: u32, wide: Option<Wide>) -> Result<Engine> {
         let config = EngineConfig {
-            // All lanes but the first share what one engine may be made to hold.
-            eager_budget_total: self.state.config.eager_budget_total / u64::from(weft_shm::layout::LANES),
+            eager_budget_total: self.state.config.eager_budget_total / LANE_BUDGET,
             ..self.state.config.clone()
         };
         Engine::new(config, self.fabric.lane(lane, wide)?)

@@ -78,6 +78,7 @@ pub use weft_proto::Gaps;
 pub use weft_proto::Rendezvous;
 /// Where processes are found at first contact.
 pub use weft_rdma::{Directory, PeerCard};
+pub use weft_shm::layout::LANES;
 pub use weft_shm::rounds::fetch;
 /// What [`Rounds`] stands on.
 pub use weft_shm::rounds::{IN_CELL, Sort};

@@ -62,6 +62,8 @@ pub struct RequestId(pub u32);
 impl RequestId {
     /// Stands for "a send that was complete at once"; shared by everybody, owned by nobody.
     pub const COMPLETE: RequestId = RequestId(0);
+    /// Slots of an engine; it refuses requests that it has none for.
+    pub const SLOTS: u32 = 1 << crate::requests::SLOT_BITS;
 }
 
 /// Bits of an identifier that an engine uses.

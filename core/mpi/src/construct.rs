@@ -1,7 +1,7 @@
 //! Communicator construction (sections 7.4.2 and 7.6.2) as something that is polled: blocking and nonblocking forms are the same.
 //!
 //! ```text
-//! dup, create, merge      one allreduce of 72 bytes on the parent's collective channel      -> communicator
+//! dup, create, merge      one allreduce of 80 bytes on the parent's collective channel      -> communicator
 //! split, create (inter)   colors and keys up a tree, groups down, the agreement with them   -> communicator
 //! create_group, from_group   the agreement up and down a tree, by letters                    -> communicator
 //! intercomm_create        leaders meet, each tells its group; then the agreement of both    -> communicator
@@ -144,12 +144,7 @@ impl Process {
         let room = self.comms.room() > self.contexts.proposals();
         let wide = if self.wide.is_some() { context::WIDE } else { 0 };
         let room = if room { context::ROOM } else { 0 };
-        let open = self.lanes.iter().map(|(number, lane)| context::open_flags(number, lane.is_wide()));
-        context::WELL
-            | context::lane_flags(self.contexts.lanes)
-            | wide
-            | room
-            | open.fold(0, |all, lane| all | lane)
+        context::WELL | context::lane_flags(self.contexts.lanes) | wide | room
     }
 
     /// Starts the first round of agreement on the parent's collective channel.
@@ -421,7 +416,8 @@ impl Construction {
             process.tell_lane_shared(settled.lane, error);
         }
         let flags = context::WELL | if opened.is_ok() { context::LANE_OPEN } else { 0 };
-        let proposal = Proposal { mask: Default::default(), flags, age: self.age.max(settled.agreed.age) };
+        let age = self.age.max(settled.agreed.age);
+        let proposal = Proposal { mask: Default::default(), flags, open: 0, age };
         let Everyone { place, size, .. } = self.everyone;
         self.stage = Stage::Sweeping(Box::new(Sweep::agree(place.0, size, proposal)));
         self.settled = Some(settled);

@@ -2,7 +2,7 @@
 //!
 //! Channels are numbered in pairs (point-to-point, collective) and grouped in *windows* of 512 pairs. All
 //! participants of a construction know the window to try; each proposes the mask of pairs free here, one bitwise-and
-//! reduction of 72 bytes tells which are free at all, and everybody takes the lowest. An empty result is common
+//! reduction of 80 bytes tells which are free at all, and everybody takes the lowest. An empty result is common
 //! knowledge too: all try another window, which follows from a seed that is different for constructions under way at the
 //! same time. While a proposal is in flight its window is closed to other constructions of this process (they propose
 //! nothing there), so two constructions that run at the same time never get one number, and neither waits for the other.
@@ -17,12 +17,15 @@
 //!
 //! Other bits of the flags say, one each, how many lanes this process can use: the new communicator's lane follows from the
 //! number and from the smallest of these ([`Proposal::lane`], [`crate::lanes`]). A process that serves one thread sets none.
+//! Numbers that follow one another go to different lanes, so communicators that are made one after the other share none as long
+//! as there are no more of them than lanes beside the first.
 //!
-//! And one each which lanes are open here. Where the lane that results is not open at all participants, they open it, and agree
+//! A word of its own says which lanes are open here, one bit each. Where the lane that results is not open at all participants, they open it, and agree
 //! once more on whether all could ([`LANE_OPEN`]); if not, the communicator shares lane 0.
 //!
 //! Numbers return when the communicator is freed. Memory is 64 bytes per window in use.
 
+use crate::lanes::LANES;
 use std::collections::BTreeMap;
 use weft_types::{Age, ContextId, Error, ErrorClass, Handle, Result};
 
@@ -47,6 +50,8 @@ pub struct Proposal {
     pub mask: Mask,
     /// See the constants.
     pub flags: u64,
+    /// Open lanes, see [`open_lane`].
+    pub open: u64,
     /// Of what the new communicator descends from, the greatest of all ([`weft_types::life`]). It travels in letters only: who
     /// agrees on a parent's channel knows it.
     pub age: Age,
@@ -75,13 +80,14 @@ pub const LANE_OPEN: u64 = 1 << 8;
 
 /// First of the bits that stand for lanes.
 const FIRST_LANE: u32 = 16;
-/// First of those that say of each lane that it is open here, and that it reaches other nodes.
-const FIRST_OPEN: u32 = 24;
+/// First of those of [`Proposal::open`] that say of each lane that it reaches other nodes.
 const FIRST_WIDE: u32 = 32;
 
-/// The flags of a lane that is open here; `wide`: it reaches other nodes.
-pub const fn open_flags(lane: u32, wide: bool) -> u64 {
-    1 << (FIRST_OPEN + lane) | (wide as u64) << (FIRST_WIDE + lane)
+const _: () = assert!(FIRST_LANE + LANES <= 64 && LANES <= FIRST_WIDE);
+
+/// The bits of a lane that is open here; `wide`: it reaches other nodes.
+pub const fn open_lane(lane: u32, wide: bool) -> u64 {
+    1 << lane | (wide as u64) << (FIRST_WIDE + lane)
 }
 
 /// The flags of a process that can use `lanes` lanes; 0 and 1 both mean lane 0 only.
@@ -93,19 +99,19 @@ impl Proposal {
     /// The lane of a channel that was agreed on.
     pub fn lane(&self, context: ContextId) -> u32 {
         // Bits are set from the lowest on, so what all have in common is the smallest number.
-        let lanes = (self.flags >> FIRST_LANE & lane_flags(crate::lanes::LANES) >> FIRST_LANE).count_ones();
+        let lanes = (self.flags & lane_flags(LANES)).count_ones();
         // Lane 0 is left to MPI_COMM_WORLD and to whoever serves one thread.
         if lanes < 2 { 0 } else { 1 + context.0 / 2 % (lanes - 1) }
     }
 
     /// Whether a lane is open at all that took part; `wide`: so that it reaches other nodes.
     pub const fn is_open(&self, lane: u32, wide: bool) -> bool {
-        let wanted = open_flags(lane, wide);
-        self.flags & wanted == wanted
+        let wanted = open_lane(lane, wide);
+        self.open & wanted == wanted
     }
 
     /// Words of a proposal on the wire.
-    pub const WORDS: usize = WORDS + 1;
+    pub const WORDS: usize = WORDS + 2;
     /// Bytes of a proposal on the wire.
     pub const BYTES: usize = Proposal::WORDS * 8;
 
@@ -129,7 +135,7 @@ impl Proposal {
     /// The proposal as it travels on a parent's channel.
     pub fn to_bytes(&self) -> [u8; Proposal::BYTES] {
         let mut bytes = [0; Proposal::BYTES];
-        let words = self.mask.iter().chain([&self.flags]);
+        let words = self.mask.iter().chain([&self.flags, &self.open]);
         bytes.chunks_exact_mut(8).zip(words).for_each(|(to, word)| to.copy_from_slice(&word.to_le_bytes()));
         bytes
     }
@@ -137,13 +143,19 @@ impl Proposal {
     /// The proposal that travelled.
     pub fn from_bytes(bytes: &[u8; Proposal::BYTES]) -> Proposal {
         let word = |index: usize| u64::from_le_bytes(std::array::from_fn(|byte| bytes[index * 8 + byte]));
-        Proposal { mask: std::array::from_fn(word), flags: word(WORDS), age: Age::WORLD }
+        Proposal {
+            mask: std::array::from_fn(word),
+            flags: word(WORDS),
+            open: word(WORDS + 1),
+            age: Age::WORLD,
+        }
     }
 
     /// What both agree to.
     pub fn and(&mut self, other: &Proposal) {
         self.mask.iter_mut().zip(other.mask).for_each(|(mine, other)| *mine &= other);
         self.flags &= other.flags;
+        self.open &= other.open;
         self.age = self.age.max(other.age);
     }
 }
@@ -156,6 +168,8 @@ pub struct Contexts {
     closed: usize,
     /// Lanes that this process can use.
     pub lanes: u32,
+    /// Those that are open, as [`open_lane`] says it.
+    pub open: u64,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -214,12 +228,17 @@ impl Contexts {
         let window = self.windows.entry(search.window).or_default();
         if window.closed {
             search.proposed = false;
-            return Proposal { mask: [0; WORDS], flags, age: Age::WORLD };
+            return Proposal { mask: [0; WORDS], flags, open: self.open, age: Age::WORLD };
         }
         window.closed = true;
         self.closed += 1;
         search.proposed = true;
-        Proposal { mask: window.used.map(|word| !word), flags: flags | OPEN, age: Age::WORLD }
+        Proposal {
+            mask: window.used.map(|word| !word),
+            flags: flags | OPEN,
+            open: self.open,
+            age: Age::WORLD,
+        }
     }
 
     /// Takes the lowest pair everybody has free: the new point-to-point context and the parent's next hint. `None`:
@@ -321,39 +340,72 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn proposal(flags: u64, open: u64) -> Proposal {
+        Proposal { mask: [0; WORDS], flags, open, age: Age::WORLD }
+    }
+
     #[test]
     fn the_lane_is_what_all_members_can_use() {
         let both = |first: u32, second: u32| {
-            let mut agreed = Proposal { mask: [0; WORDS], flags: lane_flags(first), age: Age::WORLD };
-            agreed.and(&Proposal { mask: [0; WORDS], flags: lane_flags(second) | WELL, age: Age::WORLD });
+            let mut agreed = proposal(lane_flags(first), 0);
+            agreed.and(&proposal(lane_flags(second) | WELL, 0));
             (2..9).map(|pair| agreed.lane(ContextId(pair * 2))).collect::<Vec<u32>>()
         };
         assert_eq!(both(0, 8), [0; 7], "a single-threaded member");
         assert_eq!(both(1, 8), [0; 7]);
         assert_eq!(both(3, 8), [1, 2, 1, 2, 1, 2, 1]);
         assert_eq!(both(8, 8), [3, 4, 5, 6, 7, 1, 2], "neighbours in different lanes");
+        assert_eq!(both(8, 32), both(8, 8));
+        assert_eq!(both(32, 32), [3, 4, 5, 6, 7, 8, 9]);
     }
 
     #[test]
     fn a_lane_is_open_where_it_is_at_all() {
-        let mut agreed =
-            Proposal { mask: [0; WORDS], flags: open_flags(1, true) | open_flags(7, true), age: Age::WORLD };
-        agreed.and(&Proposal {
-            mask: [0; WORDS],
-            flags: open_flags(1, false) | open_flags(7, true),
-            age: Age::WORLD,
-        });
-        let open =
-            [(1, false), (1, true), (2, false), (7, true)].map(|(lane, wide)| agreed.is_open(lane, wide));
-        assert_eq!(open, [true, false, false, true]);
-        let all = (0..crate::lanes::LANES).fold(0, |all, lane| all | open_flags(lane, true));
-        assert_eq!(all & (lane_flags(crate::lanes::LANES) | LANE_OPEN | WIDE | WELL | ROOM | OPEN), 0);
+        let mut agreed = proposal(0, open_lane(1, true) | open_lane(7, true) | open_lane(31, true));
+        agreed.and(&proposal(u64::MAX, open_lane(1, false) | open_lane(7, true) | open_lane(31, true)));
+        let open = [(1, false), (1, true), (2, false), (7, true), (31, true), (30, false)]
+            .map(|(lane, wide)| agreed.is_open(lane, wide));
+        assert_eq!(open, [true, false, false, true, true, false]);
+        assert_eq!(agreed.flags, 0);
+        let bits = (0..LANES).fold(0, |sum, lane| sum + open_lane(lane, true).count_ones());
+        let all = (0..LANES).fold(0, |all, lane| all | open_lane(lane, true));
+        assert_eq!(bits, all.count_ones(), "no two lanes share a bit");
+        assert_eq!(lane_flags(LANES) & (LANE_OPEN | WIDE | WELL | ROOM | OPEN), 0);
+    }
+
+    #[test]
+    fn as_many_communicators_as_lanes_beside_the_first_share_none() {
+        for lanes in 2..=LANES {
+            let mut contexts = Contexts { lanes, ..Contexts::new() };
+            let mut hint = 0;
+            let mut taken = Vec::new();
+            for _ in 1..lanes {
+                let mut search = Search::after(hint, 7);
+                let all = contexts.propose(&mut search, WELL | ROOM | lane_flags(lanes));
+                let (context, next) = contexts.answer(&mut search, &all).expect("room").expect("free");
+                hint = next;
+                taken.push(all.lane(context));
+            }
+            taken.sort_unstable();
+            assert_eq!(taken, (1..lanes).collect::<Vec<u32>>());
+        }
+    }
+
+    #[test]
+    fn a_proposal_travels_whole() {
+        let mut one = proposal(WELL | lane_flags(LANES), open_lane(31, true) | open_lane(3, false));
+        one.mask = std::array::from_fn(|word| 3 << word);
+        one.age = Age(9);
+        let letter: [u8; Proposal::LETTER] = one.to_letter().try_into().expect("as long as letters are");
+        assert_eq!(Proposal::from_letter(&letter), one);
+        assert_eq!(Proposal::from_bytes(&one.to_bytes()), Proposal { age: Age::WORLD, ..one });
     }
 
     fn agree(processes: &mut [Contexts], members: &[usize], hint: u32) -> (ContextId, u32) {
         let mut searches: Vec<Search> = members.iter().map(|_| Search::after(hint, 7)).collect();
         for _ in 0..100 {
-            let mut all = Proposal { mask: [u64::MAX; WORDS], flags: u64::MAX, age: Age::WORLD };
+            let mut all =
+                Proposal { mask: [u64::MAX; WORDS], flags: u64::MAX, open: u64::MAX, age: Age::WORLD };
             for (&member, search) in members.iter().zip(&mut searches) {
                 all.and(&processes[member].propose(search, WELL | ROOM));
             }
@@ -442,7 +494,7 @@ mod tests {
     #[test]
     fn a_search_through_full_windows_ends_and_names_the_limit() {
         let (mut contexts, mut search) = (Contexts::new(), Search::anywhere(3));
-        let full = Proposal { mask: [0; WORDS], flags: WELL | ROOM | OPEN, age: Age::WORLD };
+        let full = proposal(WELL | ROOM | OPEN, 0);
         let error = (0..=PATIENCE)
             .find_map(|_| {
                 contexts.propose(&mut search, WELL | ROOM);

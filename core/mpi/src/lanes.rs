@@ -17,6 +17,7 @@
 mod handles;
 
 pub use handles::{LANE_BITS, lane_of, message_handle, request_handle};
+pub use weft_engine::LANES;
 pub use weft_place::lanes::choose;
 pub use weft_place::{CpuSet, LaneCore};
 
@@ -30,14 +31,20 @@ use weft_engine::bias::{self, BiasedLock, Guard, Mine};
 use weft_engine::{Callback, Ending, Engine, EngineBell, MessageId, RequestId, Selector, Status, Wide};
 use weft_types::{Farewell, Handle, HandleKind, PeerId, Result};
 
-/// Lanes a process can have, with lane 0.
-pub const LANES: u32 = 8;
+/// Least lanes of a process whose threads may call at once, unless it is asked for fewer.
+const LEAST: usize = 4;
+/// Most lanes by the cores of the node where other processes use them, too: a lane that many processes talk in costs each of
+/// them as many rings.
+const MOST_SHARED: usize = 8;
 
-/// How many lanes a process has, with lane 0, when its threads may call at once: as many as are asked for (`WEFT_LANES`; 0: by
-/// the cores).
-pub fn number(asked: u32, cores: usize) -> u32 {
-    let by_cores = u32::try_from(cores).unwrap_or(u32::MAX).max(4);
-    (if asked == 0 { by_cores } else { asked }).min(LANES)
+/// How many lanes a process has, with lane 0, when its threads may call at once: as many as are asked for (`WEFT_LANES`); for 0
+/// one more than it has cores, so that as many communicators as threads that run at once have a lane each. Its cores are its
+/// share of the `cores` that `ranks` processes of the node use together, or as many as the launcher has chosen for its
+/// `threads`.
+pub fn number(asked: u32, cores: usize, ranks: usize, threads: usize) -> u32 {
+    let own = (cores / ranks.max(1)).max(threads).saturating_add(1);
+    let by_cores = own.max(cores.saturating_add(1).min(MOST_SHARED)).max(LEAST);
+    (if asked == 0 { u32::try_from(by_cores).unwrap_or(u32::MAX) } else { asked }).min(LANES)
 }
 
 /// The NUMA node of a lane's core; lanes beyond the cores begin again with the first. `None` where the launcher has said no cores.
@@ -373,14 +380,17 @@ fn ring(inner: Guard<'_, Inner>) {
 /// The lanes of a process but lane 0, each made when it is first needed.
 #[derive(Debug, Default)]
 pub struct Lanes {
-    lanes: [OnceLock<Lane>; LANES as usize],
+    /// Boxed: most processes have few.
+    lanes: [OnceLock<Box<Lane>>; LANES as usize],
+    /// Those that are open, one bit each.
+    open: AtomicU32,
 }
 
 impl Lanes {
     /// A lane that exists. Lane 0 is not here.
     #[inline]
     pub fn get(&self, lane: u32) -> Option<&Lane> {
-        self.lanes.get(lane as usize)?.get()
+        self.lanes.get(lane as usize)?.get().map(|lane| &**lane)
     }
 
     /// A lane that a communicator, request or message names: it was opened when the communicator was made.
@@ -401,15 +411,24 @@ impl Lanes {
     /// As [`Engine::open_lane`].
     pub fn open(&self, lane: u32, process: &Engine, wide: Option<Wide>) -> Result<()> {
         if lane != 0 && self.get(lane).is_none() {
-            let made = Lane::new(process.open_lane(lane, wide)?, lane);
+            let made = Box::new(Lane::new(process.open_lane(lane, wide)?, lane));
             assert!(self.lanes[lane as usize].set(made).is_ok(), "the caller holds the process");
+            // Release: who sees the bit finds the lane in its cell.
+            self.open.fetch_or(1 << lane, Ordering::Release);
         }
         Ok(())
     }
 
     /// All that are open.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &Lane)> {
-        (0..).zip(&self.lanes).filter_map(|(number, lane)| Some((number, lane.get()?)))
+        let mut open = self.open.load(Ordering::Acquire);
+        std::iter::from_fn(move || {
+            let number = open.trailing_zeros();
+            // No lane has the number that an empty word gives.
+            let lane = self.get(number)?;
+            open &= open - 1;
+            Some((number, lane))
+        })
     }
 
     /// The next arming of a bell of lane 0 listens to these lanes, one bit each. Their locks are taken for a moment: the caller
@@ -440,166 +459,4 @@ pub fn tag(engine: &mut Engine, request: RequestId, comm: &Comm, collective: boo
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::collective::{Count, Planner, Work};
-    use crate::group::Group;
-    use std::sync::Arc;
-    use weft_coll::Call;
-    use weft_datatype::{Memory, Scratch};
-    use weft_engine::{Arguments, EngineConfig, Envelope, SendMode, Started, Transports};
-    use weft_types::{ContextId, PeerId, Rank, Tag, abi};
-
-    #[test]
-    fn there_are_as_many_lanes_as_are_asked_for_or_suit_the_cores() {
-        assert_eq!(
-            [(0, 1), (0, 6), (0, 64), (1, 64), (3, 1), (99, 1)].map(|(asked, cores)| number(asked, cores)),
-            [4, 6, 8, 1, 3, 8]
-        );
-    }
-
-    #[test]
-    fn a_lane_beyond_the_cores_is_on_the_first_again() {
-        let cores =
-            [Some(3), None, Some(4)].map(|numa_node| LaneCore { cpus: Default::default(), numa_node });
-        assert_eq!(
-            [0, 1, 2, 3, 5].map(|lane| node(&cores, lane)),
-            [Some(3), None, Some(4), Some(3), Some(4)]
-        );
-        assert_eq!(node(&[], 5), None);
-    }
-
-    #[test]
-    fn handles_of_lanes_tell_lane_slot_and_generation() {
-        for lane in 1..LANES {
-            let id = RequestId(0x5a << 20 | 0xf_fff3).in_lane(lane);
-            let handle = request_handle(id);
-            assert_eq!(handle.kind_bits(), HandleKind::LaneRequest as u32);
-            assert_eq!((lane_of(handle), handle.slot()), (lane, 0xf_fff3));
-            assert!(handle.0 <= i32::MAX as u32);
-        }
-        assert_eq!(request_handle(RequestId(7)).kind_bits(), HandleKind::Request as u32);
-    }
-
-    /// Four threads work with three lanes, two of them with the same one, while a fifth helps everywhere: every message to
-    /// oneself arrives once, whole, and no thread misses the end of what it watches.
-    #[test]
-    fn threads_and_helpers_share_lanes() {
-        const TURNS: u32 = 400;
-        let me = PeerId(0);
-        let process = Engine::new(EngineConfig::new(me, 1), Transports::alone()).expect("an engine");
-        let lanes = Lanes::default();
-        (1..=3).for_each(|lane| lanes.open(lane, &process, None).expect("opened"));
-        let running = AtomicU32::new(4);
-        let work = |thread: u32| {
-            let lane = lanes.at(1 + thread % 3);
-            let context = ContextId(100 + 2 * thread);
-            for turn in 0..TURNS {
-                let bytes = if turn % 7 == 0 { 20_000 } else { 24 };
-                let (out, room) = (Scratch::new(bytes), Scratch::new(bytes));
-                out.recv_buf(0, bytes).unpack(0, &vec![(thread + turn) as u8; bytes]);
-                let from = Selector { context, peer: Some(me), source: Some(Rank(0)), tag: Some(Tag(1)) };
-                let to = Envelope { peer: me, context, source: Rank(0), tag: Tag(1) };
-                let post = |inner: &mut Inner| inner.engine.recv(from, room.recv_buf(0, bytes));
-                let send = |inner: &mut Inner| {
-                    let started = inner.engine.send(to, SendMode::Standard, out.send_buf(0, bytes));
-                    if let Ok(Started::Pending(request)) = started {
-                        inner.engine.release(request);
-                    }
-                };
-                let request = if turn % 2 == 0 {
-                    let request = lane.with(post).expect("posted");
-                    lane.with(|inner| inner.engine.watch(request));
-                    lane.with(send);
-                    request
-                } else {
-                    lane.with(send);
-                    lane.with(post).expect("posted")
-                };
-                while lane.turn(|inner| !inner.engine.is_complete(request)).found {}
-                assert_eq!(lane.look(|inner| inner.engine.take(request)).error, None);
-                let mut got = vec![0; bytes];
-                room.send_buf(0, bytes).pack(0, &mut got);
-                assert!(got.iter().all(|&byte| byte == (thread + turn) as u8));
-            }
-            running.fetch_sub(1, Ordering::Release);
-        };
-        std::thread::scope(|scope| {
-            (0..4).for_each(|thread| {
-                let work = &work;
-                scope.spawn(move || work(thread));
-            });
-            help_while(&lanes, &running);
-        });
-        assert!(lanes.are_quiet());
-    }
-
-    fn help_while(lanes: &Lanes, running: &AtomicU32) {
-        while running.load(Ordering::Acquire) != 0 {
-            for (_, lane) in lanes.iter() {
-                lane.try_help();
-                lane.help();
-                lane.attendance();
-            }
-            std::thread::yield_now();
-        }
-    }
-
-    /// Four threads begin nonblocking collectives, two on a communicator by turns with what each remembers of it, while a fifth
-    /// helps everywhere: every one gets a number of its own and its result.
-    #[test]
-    fn threads_begin_collectives_in_lanes() {
-        const TURNS: u32 = 200;
-        let process = Engine::new(EngineConfig::new(PeerId(0), 1), Transports::alone()).expect("an engine");
-        let lanes = Lanes::default();
-        let (planner, running) = (Planner::plain(), AtomicU32::new(4));
-        let comms: Vec<Comm> = (1..=2)
-            .map(|lane| {
-                lanes.open(lane, &process, None).expect("opened");
-                let of = Arc::new(Group::world(1));
-                let mut comm =
-                    Comm::new(ContextId(100 + 2 * lane), Rank(0), of, Handle(abi::MPI_ERRORS_RETURN));
-                comm.lane = lane;
-                comm.collectives = Count::shared();
-                comm
-            })
-            .collect();
-        let work = |mut known: Comm, turn: &AtomicU32, first: u32| {
-            let lane = lanes.at(known.lane);
-            for round in 0..TURNS {
-                while turn.load(Ordering::Acquire) % 2 != first {
-                    std::thread::yield_now();
-                }
-                let (out, into) = (Memory::packed_scratch(8), Memory::packed_scratch(8));
-                assert!(out.fill_run(0, &[(round + first) as u8; 8]));
-                let arguments = Arguments::new(out, into.clone());
-                let number = known.collectives.get();
-                let call = Call::Allgather { bytes: 8, in_place: false };
-                let request = planner
-                    .start((&mut known, lane), &Work::Collective(&call), arguments, None)
-                    .expect("begun");
-                assert_eq!(known.collectives.get(), number.wrapping_add(1));
-                turn.fetch_add(1, Ordering::Release);
-                let ended =
-                    |inner: &mut Inner| inner.find(request).is_some_and(|id| inner.engine.is_complete(id));
-                while !lane.turn(ended).found {}
-                let end = lane.look(|inner| inner.find(request).map(|id| inner.engine.take(id)));
-                assert_eq!(end.expect("there").error, None);
-                assert_eq!(into.run(0, 8), Some(&[(round + first) as u8; 8][..]));
-            }
-            running.fetch_sub(1, Ordering::Release);
-        };
-        let turns = [AtomicU32::new(0), AtomicU32::new(0)];
-        std::thread::scope(|scope| {
-            for (comm, turn) in comms.iter().zip(&turns) {
-                for first in 0..2 {
-                    let (work, known) = (&work, comm.snapshot());
-                    scope.spawn(move || work(known, turn, first));
-                }
-            }
-            help_while(&lanes, &running);
-        });
-        assert!(comms.iter().all(|comm| comm.collectives.get() == 2 * TURNS));
-        assert!(lanes.are_quiet());
-    }
-}
+mod tests;

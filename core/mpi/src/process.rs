@@ -231,7 +231,9 @@ impl Process {
         if !self.engine.has_lanes() {
             return;
         }
-        self.contexts.lanes = crate::lanes::number(self.parameters.lanes, self.job.cores);
+        let job = &self.job;
+        self.contexts.lanes =
+            crate::lanes::number(self.parameters.lanes, job.cores, job.local_ranks.len(), job.lanes.len());
         // Memory of lane 0 is there already.
         let nodes: Vec<Option<u32>> = std::iter::once(None)
             .chain((1..self.contexts.lanes).map(|lane| crate::lanes::node(&self.job.lanes, lane)))

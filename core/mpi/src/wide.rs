@@ -12,6 +12,7 @@
 
 mod desk;
 
+use crate::context::open_lane;
 use crate::fabric::Opener;
 use crate::lanes::LANES;
 use crate::process::Process;
@@ -135,6 +136,7 @@ impl Process {
             (Some(_), None) => {}
             (None, end) => self.lanes.open(lane, &self.engine, end)?,
         }
+        self.contexts.open |= open_lane(lane, self.lanes.at(lane).is_wide());
         if let Some(lanes) = self.wide.as_ref().filter(|_| wide) {
             // What the others were told before this one was there.
             let (open, gone) = (self.lanes.at(lane), &self.engine.gone()[..lanes.told]);

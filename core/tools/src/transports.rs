@@ -46,9 +46,9 @@ pub fn text(variable: impl Fn(&str) -> Option<String>) -> Result<String, String>
     if !ports.is_empty() {
         text.push_str(&format!("RDMA routes {}\n", weft_engine::rdma_routes()));
     }
-    let lanes = weft::lanes::number(parameters.lanes, facts.cpus.len());
+    let lanes = weft::lanes::number(parameters.lanes, facts.cpus.len(), 1, 0);
     text.push_str(&format!(
-        "threads (MPI_THREAD_MULTIPLE)  {lanes} lanes for their communicators (WEFT_LANES), each with an end of its own on what leads to other nodes\n"
+        "threads (MPI_THREAD_MULTIPLE)  {lanes} lanes for the communicators of a process alone on its node (WEFT_LANES), each with an end of its own on what leads to other nodes\n"
     ));
     Ok(text)
 }

@@ -39,7 +39,7 @@ pub enum HandleKind {
     Win = 11,
     /// `MPI_Request` that is not one request of the engine: persistent, generalized, of several parts.
     LocalRequest = 12,
-    /// `MPI_Request` that is one of a lane's engine, other than lane 0's: a lane of 3 bits takes those of the generation.
+    /// `MPI_Request` that is one of a lane's engine, other than lane 0's: a lane of 5 bits takes the place of those of the generation but for 2.
     LaneRequest = 13,
     /// `MPI_Message` of a lane other than lane 0.
     LaneMessage = 14,

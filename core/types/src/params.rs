@@ -153,7 +153,7 @@ parameters! {
     eager_budget_per_sender: u32 = "1M", "WEFT_EAGER_BUDGET_PER_SENDER",
         "Bytes of messages nobody asked for yet that one sender may make this process hold; beyond it senders ask first.";
     eager_budget_total: u64 = "64M", "WEFT_EAGER_BUDGET_TOTAL",
-        "Bytes of messages nobody asked for yet that all senders together may make this process hold.";
+        "Bytes of messages nobody asked for yet that all senders together may make this process hold. Each lane beside the first (WEFT_LANES) may hold an eighth of that.";
     oversubscribed: Choice = "auto", "WEFT_OVERSUBSCRIBED",
         "Whether waiting ranks give their core away at once. Found out from the number of ranks and cores of the node.";
     single_copy: Choice = "auto", "WEFT_SINGLE_COPY",
@@ -167,7 +167,7 @@ parameters! {
     offload: Choice = "auto", "WEFT_OFFLOAD",
         "Whether barrier, bcast, reduce and allreduce between nodes are handed to the fabric's provider where it offers collectives (libfabric's FI_COLLECTIVE): yes where it does, a device or its software; auto and no never. The same on all ranks. WEFT_VERBOSE=1 says what came of it.";
     lanes: u32 = "0", "WEFT_LANES",
-        "Independent lanes for the communicators of programs with MPI_THREAD_MULTIPLE, 1 to 8; 1 keeps everything in one. 0 chooses by the number of cores (at least 4).";
+        "Independent lanes for the communicators of programs with MPI_THREAD_MULTIPLE, 1 to 32; 1 keeps everything in one. The first is MPI_COMM_WORLD's, and communicators that are made one after the other get the others in turn. 0 chooses one more than the process has cores, at least 4.";
     bind_lanes: bool = "no", "WEFT_BIND_LANES",
         "Whether a thread that uses a communicator of a lane is bound to the core that mpiexec --threads has chosen for the lane, or to the nearest that no thread has (mpiexec --bind-threads). Not the thread that opened MPI and the process's first one, whose later threads would inherit the core, nor threads that the program has bound.";
     transport: Fabric = "auto", "WEFT_TRANSPORT",

@@ -11,5 +11,6 @@ pub mod payload;
 pub use header::{Header, Kind};
 pub use payload::{Announce, Announced, Cts, RemotePlace, SmallPacket, SyncPrefix};
 
-/// Version of everything in this crate; peers compare it before the first packet.
-pub const VERSION: u32 = 5;
+/// Version of everything in this crate, and of what the crates above write into messages of their own (agreements, letters); peers
+/// compare it before the first packet.
+pub const VERSION: u32 = 6;

@@ -142,21 +142,21 @@ pub(crate) fn set_gone(word: &AtomicU32) {
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Doors {
-    words: [AtomicU32; LANES as usize],
     wakes: AtomicU32,
     /// See [`crate::doorbell`].
     pub(crate) polled: AtomicU32,
     /// See [`crate::doorbell`].
     pub(crate) name: AtomicU64,
+    pub(crate) words: [AtomicU32; LANES as usize],
 }
 
 impl Doors {
     pub(crate) const fn new() -> Doors {
         Doors {
-            words: [const { AtomicU32::new(0) }; LANES as usize],
             wakes: AtomicU32::new(0),
             polled: AtomicU32::new(0),
             name: AtomicU64::new(0),
+            words: [const { AtomicU32::new(0) }; LANES as usize],
         }
     }
 

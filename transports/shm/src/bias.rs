@@ -33,6 +33,7 @@
 //! `tests/loom_bias.rs` checks [`enter_fast`], [`leave_fast`], [`keep_out_others`], [`keep_out_others_now`] and [`let_in`] with
 //! owners that change, and `tests/loom_handover.rs` work that is handed to the holder of such a lock.
 
+use crate::layout::LANES;
 use crate::sys;
 use std::any::Any;
 use std::cell::{RefCell, UnsafeCell};
@@ -42,8 +43,8 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering, compiler_fence};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
-/// Locks that one thread can have fast ways into.
-pub const PLACES: usize = 8;
+/// Locks that one thread can have fast ways into: a process's and those of its lanes.
+pub const PLACES: usize = LANES as usize;
 /// Turns in a row after which a lock is biased to a thread, at first.
 const STREAK: u32 = 32;
 /// And at most, after it has changed hands again and again.

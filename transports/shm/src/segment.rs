@@ -12,12 +12,13 @@ use crate::layout::{HEADER_BYTES, LANES, Layout, MAX_RANKS, SLOT_BYTES};
 use crate::sys::{self, Mapping};
 use crate::words::{Word, Words};
 use std::fs::File;
+use std::mem::offset_of;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 use weft_types::{Error, ErrorClass, Farewell, Result};
 
 /// "WEFTSHM" and the version of the layout described in this crate.
-const MAGIC: u64 = u64::from_le_bytes(*b"WEFTSHM\x06");
+const MAGIC: u64 = u64::from_le_bytes(*b"WEFTSHM\x07");
 
 /// What the first rank of a node says of its cores, and so how sleepers and senders agree (see [`crate::bell`]); one choice for
 /// all.
@@ -66,15 +67,16 @@ struct Header {
 /// Deaths on other nodes that are told here; of more, the fabric tells.
 const MOST_FAR_LOSSES: usize = 1000;
 
-/// What a process tells the others. The first line is read at every send and hardly ever written; the second is
-/// read at first contact, and by its owner, who watches the arrivals.
+/// What a process tells the others. The first line is read at every send and hardly ever written; the next two are those of
+/// the sleep words of lanes beyond the tenth, and hardly ever written either; the last is read at first contact, and by its
+/// owner, who watches the arrivals.
 #[repr(C, align(128))]
 pub(crate) struct Slot {
-    pub(crate) doors: Doors,
     state: AtomicU32,
-    _line: [u8; 4],
+    pub(crate) doors: Doors,
     /// By lane the NUMA node of its core, plus 1; 0: that of the process. Written by its owner.
     lane_nodes: [AtomicU8; LANES as usize],
+    _line: [u8; 8],
     /// Rings put into use so far.
     pub(crate) arrivals: AtomicU32,
     pub(crate) pid: AtomicU32,
@@ -90,6 +92,9 @@ pub(crate) struct Slot {
 
 const _: () = assert!(size_of::<Header>() == HEADER_BYTES as usize);
 const _: () = assert!(size_of::<Slot>() == SLOT_BYTES as usize);
+// Lane 0's sleep word is in the first line, and the arrivals have a line without sleep words.
+const _: () =
+    assert!(offset_of!(Slot, doors) + offset_of!(Doors, words) < 64 && offset_of!(Slot, arrivals) == 192);
 
 impl Slot {
     pub(crate) fn state(&self) -> PeerState {

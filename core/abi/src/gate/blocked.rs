@@ -135,8 +135,8 @@ struct CallBell<'a> {
     listening: Cell<(u32, bool)>,
     /// Helps so far.
     rounds: Cell<u32>,
-    /// By lane: the calls when this call chose last.
-    calls: [Cell<u64>; LANES as usize],
+    /// By lane: the calls when this call chose last. Most calls end before they choose.
+    calls: OnceCell<Box<[Cell<u64>; LANES as usize]>>,
     /// Whether this call is counted among the watchers, and in which lanes among the followers.
     watching: Cell<Option<u32>>,
 }
@@ -149,7 +149,7 @@ impl<'a> CallBell<'a> {
             wait,
             listening: Cell::new((0, false)),
             rounds: Cell::new(0),
-            calls: Default::default(),
+            calls: OnceCell::new(),
             watching: Cell::new(None),
         }
     }
@@ -164,10 +164,11 @@ impl<'a> CallBell<'a> {
     fn choose(&self) -> u32 {
         let mut lanes = self.lanes();
         let mut left = false;
+        let known = self.calls.get_or_init(Default::default);
         let home = (0, (GATE.attendants.load(Ordering::Relaxed) == 0, GATE.calls.load(Ordering::Relaxed)));
         let others = shared().lanes.iter().map(|(number, lane)| (number, lane.attendance()));
         for (number, (alone, calls)) in std::iter::once(home).chain(others) {
-            let idle = self.calls[number as usize].replace(calls) == calls;
+            let idle = known[number as usize].replace(calls) == calls;
             if lanes >> number & 1 == 0 {
                 if alone && idle {
                     lanes |= 1 << number;

@@ -76,7 +76,7 @@ fn run(mut sweeps: Vec<Sweep>) -> (Vec<Costs>, Vec<Option<Members>>) {
 }
 
 fn proposal() -> Proposal {
-    Proposal { mask: [u64::MAX; 8], flags: WELL | ROOM, age: Age::WORLD }
+    Proposal { mask: [u64::MAX; 8], flags: WELL | ROOM, open: 0, age: Age::WORLD }
 }
 
 fn row(text: &mut String, name: &str, ranks: u32, costs: &[Costs], group_bytes: usize) {

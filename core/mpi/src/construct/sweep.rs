@@ -342,7 +342,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn proposal(word: u64) -> Proposal {
-        Proposal { mask: [word; 8], flags: WELL | ROOM, age: Age((word % 7) as u32) }
+        Proposal { mask: [word; 8], flags: WELL | ROOM, open: !word, age: Age((word % 7) as u32) }
     }
 
     /// Runs all processes; letters are delivered in an order that `order` decides.

@@ -440,19 +440,32 @@ impl Script {
         }
     }
 
-    /// Combines the terms of all members, each of so many bytes from there on, in the order of ranks; fetches them a piece ahead,
-    /// see [`is_fetched`].
+    /// Combines the terms of all members, each of so many bytes from there on, in the order of ranks.
+    #[inline(always)]
     fn fold<'a>(
+        &self,
+        operands: &mut impl Operands,
+        from: &dyn Payloads,
+        term: impl Fn(u32, usize, usize) -> Term<'a>,
+        into: Target<'_>,
+    ) {
+        let len = into.bytes();
+        match is_fetched(self.group.size, len, self.crowded) {
+            false => self.combine_all(operands, |member| term(member, 0, len), into),
+            true => self.fold_fetched(operands, from, term, into),
+        }
+    }
+
+    /// The same, which fetches the terms a piece ahead: see [`is_fetched`].
+    #[inline(never)]
+    fn fold_fetched<'a>(
         &self,
         operands: &mut impl Operands,
         from: &dyn Payloads,
         term: impl Fn(u32, usize, usize) -> Term<'a>,
         mut into: Target<'_>,
     ) {
-        let (last, len, element) = (self.group.size - 1, into.bytes(), self.element as usize);
-        if !is_fetched(self.group.size, len, self.crowded) {
-            return self.combine_all(operands, |member| term(member, 0, len), into);
-        }
+        let (others, len, element) = (self.group.size as usize - 1, into.bytes(), self.element as usize);
         let fetch = |at: usize, count: usize| {
             for member in self.others_in_turn() {
                 if let Term::Written(bytes) = term(member, at, count) {
@@ -460,7 +473,7 @@ impl Script {
                 }
             }
         };
-        let at_a_time = (FETCHED / last as usize / element * element).max(element);
+        let at_a_time = (FETCHED / others / element * element).max(element);
         fetch(0, at_a_time.min(len));
         for at in (0..len).step_by(at_a_time) {
             let count = at_a_time.min(len - at);

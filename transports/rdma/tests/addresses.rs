@@ -1,8 +1,6 @@
 //! Devices with several addresses, of which some reach nobody, or nobody reaches them: those that work are found by trying.
 
-mod common;
-
-use common::{Air, Virtual, addresses_on, fabric_over, with_several};
+use crate::common::{Air, Virtual, addresses_on, fabric_over, with_several};
 use std::time::Duration;
 use weft_api::Transport;
 use weft_types::{ContextId, PeerId, Rank, Tag};

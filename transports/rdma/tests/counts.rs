@@ -1,8 +1,6 @@
 //! What each operation costs, counted, over a network without faults: the table in the crate's readme says the same.
 
-mod common;
-
-use common::{Virtual, virtual_fabric};
+use crate::common::{Virtual, virtual_fabric};
 use std::fmt::Write;
 use std::sync::atomic::AtomicU8;
 use weft_api::Transport;

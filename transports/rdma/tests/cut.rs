@@ -1,9 +1,7 @@
 //! A host that is cut off from one moment to the next, over a network that says nothing of it: the calls that depend on it end
 //! within the transport's own time for retries, in virtual time.
 
-mod common;
-
-use common::{Air, Virtual, address, fabric_over};
+use crate::common::{Air, Virtual, address, fabric_over};
 use std::time::Duration;
 use weft_api::Transport;
 use weft_types::{ContextId, PeerId, Rank, Tag};

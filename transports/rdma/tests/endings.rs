@@ -3,9 +3,7 @@
 //!
 //! `WEFT_SEEDS=1000` runs more worlds than CI does, `WEFT_SEED=n` one alone.
 
-mod common;
-
-use common::{Air, Virtual, address, fabric_on};
+use crate::common::{Air, Virtual, address, fabric_on};
 use weft_api::Transport;
 use weft_api::kit::Fabric;
 use weft_api::zero_copy::RemoteMemory;

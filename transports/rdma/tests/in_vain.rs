@@ -1,9 +1,7 @@
 //! Ways on which nothing arrives, in one direction or both, over a network that says nothing of it and whose hosts are there: both ends
 //! say for as long as they look that they ask in vain, and nobody is lost; as soon as it carries again nothing is in vain.
 
-mod common;
-
-use common::{Air, Virtual, address, fabric_over};
+use crate::common::{Air, Virtual, address, fabric_over};
 use std::time::Duration;
 use weft_api::Transport;
 use weft_sim::{seeds, worlds};

@@ -1,8 +1,6 @@
 //! RDMA over the emulator has the properties of a transport: over a network that loses, doubles and reorders, and over UDP.
 
-mod common;
-
-use common::{Air, Cards, fabric_on, virtual_fabric};
+use crate::common::{Air, Cards, fabric_on, virtual_fabric};
 use std::net::Ipv4Addr;
 use std::sync::atomic::AtomicU8;
 use weft_api::kit::{self, Fabric};

@@ -1,10 +1,8 @@
 //! Devices that do otherwise than the emulated one: what they have taken counts, and a way that they have not is left for
 //! another.
 
-mod common;
-
-use common::device::{Two, two_over};
-use common::{Air, address, addresses_on, with_several};
+use crate::common::device::{Two, two_over};
+use crate::common::{Air, address, addresses_on, with_several};
 use std::cell::RefCell;
 use std::rc::Rc;
 use weft_api::Transport;

@@ -3,9 +3,7 @@
 //!
 //! `WEFT_SEEDS=5000` runs more of them than CI does, `WEFT_SEED=889` one.
 
-mod common;
-
-use common::{Air, Virtual, address, addresses_on, fabric_on, fabric_over, pieces, with_several};
+use crate::common::{Air, Virtual, address, addresses_on, fabric_on, fabric_over, pieces, with_several};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;

@@ -1,8 +1,6 @@
 //! Two devices: large operations go by both, a dead one hands its work to the other.
 
-mod common;
-
-use common::{Air, Virtual, address_on, fabric_on, pieces};
+use crate::common::{Air, Virtual, address_on, fabric_on, pieces};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 use weft_api::Transport;

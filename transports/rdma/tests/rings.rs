@@ -1,10 +1,8 @@
 //! Messages by rings: all properties of a transport over devices that write at once, byte by byte in order, or in any order;
 //! who gets a ring, keeps it and gives it back.
 
-mod common;
-
-use common::device::{Two, Writes, many_writing, two_writing};
-use common::{Air, Virtual, fabric_over, virtual_fabric};
+use crate::common::device::{Two, Writes, many_writing, two_writing};
+use crate::common::{Air, Virtual, fabric_over, virtual_fabric};
 use std::rc::Rc;
 use weft_api::Transport;
 use weft_api::kit::{self, Fabric};

@@ -2,9 +2,7 @@
 //!
 //! `WEFT_SEEDS=1000` runs more worlds than CI does, `WEFT_SEED=n` one alone.
 
-mod common;
-
-use common::{Air, Virtual, address, address_on, fabric_on, fabric_over, virtual_fabric};
+use crate::common::{Air, Virtual, address, address_on, fabric_on, fabric_over, virtual_fabric};
 use std::sync::atomic::{AtomicU64, Ordering};
 use weft_api::Transport;
 use weft_api::kit::{self, Fabric};

@@ -11,7 +11,8 @@
 //! waiter.finish(&bell);
 //! ```
 
-use std::time::Duration;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 use weft_api::Bell;
 
 /// What a waiting caller does next.
@@ -47,6 +48,11 @@ const SPINS: u32 = 2000;
 const SPINS_CROWDED: u32 = 16;
 const YIELDS: u32 = 200;
 const YIELDS_OVERSUBSCRIBED: u32 = 50;
+/// Where each takes as long as to sleep and to be woken.
+const YIELDS_DEAR: u32 = 2;
+/// Where a call of the kernel that does nothing takes so long, kernels are programs (user-mode Linux: 20 us, and a yield need not let
+/// anybody else run before the next tick); elsewhere it takes .1 to 2 us.
+const DEAR: Duration = Duration::from_micros(6);
 const SHORTEST_NAP: Duration = Duration::from_millis(1);
 const LONGEST_NAP: Duration = Duration::from_millis(100);
 
@@ -120,7 +126,7 @@ impl Waiter {
         match self.phase {
             Phase::Spin => {
                 self.phase = Phase::Yield;
-                self.left = if self.oversubscribed { YIELDS_OVERSUBSCRIBED } else { YIELDS };
+                self.left = yields(self.oversubscribed);
                 std::thread::yield_now();
             }
             Phase::Yield if self.left > 0 => {
@@ -147,6 +153,30 @@ impl Waiter {
         self.phase = Phase::Spin;
         self.left = self.spins;
     }
+}
+
+/// How often a core is offered to others before its owner sleeps.
+fn yields(oversubscribed: bool) -> u32 {
+    match calls_are_dear() {
+        true => YIELDS_DEAR,
+        false if oversubscribed => YIELDS_OVERSUBSCRIBED,
+        false => YIELDS,
+    }
+}
+
+/// Whether calls of the kernel take so long that a core is better slept on than offered to others again and again. One that lets nobody
+/// else run is timed, once: how long a yield takes says nothing of the kernel where others compute meanwhile.
+#[inline]
+pub fn calls_are_dear() -> bool {
+    static ARE_DEAR: OnceLock<bool> = OnceLock::new();
+    *ARE_DEAR.get_or_init(|| {
+        let times = (0..8).map(|_| {
+            let begun = Instant::now();
+            std::hint::black_box(std::os::unix::process::parent_id());
+            begun.elapsed()
+        });
+        times.min().is_some_and(|least| least > DEAR)
+    })
 }
 
 #[cfg(test)]

@@ -65,7 +65,7 @@ pub use types::{
     Arriving, Completion, Early, Ending, EngineConfig, Envelope, MessageId, RequestId, Selector, SendMode,
     Soon, Started, Status,
 };
-pub use wait::{Waiter, calls_are_dear};
+pub use wait::{Waiter, yields};
 /// How messages with gaps travel.
 pub use weft_api::offload::{CARD, GroupId, Joining};
 /// In which order addresses of RDMA devices are tried.

@@ -48,10 +48,10 @@ const SPINS: u32 = 2000;
 const SPINS_CROWDED: u32 = 16;
 const YIELDS: u32 = 200;
 const YIELDS_OVERSUBSCRIBED: u32 = 50;
-/// Where each takes as long as to sleep and to be woken.
+/// The same where each takes as long as to sleep and to be woken.
 const YIELDS_DEAR: u32 = 2;
-/// Where a call of the kernel that does nothing takes so long, kernels are programs (user-mode Linux: 20 us, and a yield need not let
-/// anybody else run before the next tick); elsewhere it takes .1 to 2 us.
+/// Calls of the kernel that do nothing are dear from here on. One takes .2 us on a machine, 1.2 in an emulated one, and 24 and more in
+/// user-mode Linux, whose yields let nobody else run before the next tick.
 const DEAR: Duration = Duration::from_micros(6);
 const SHORTEST_NAP: Duration = Duration::from_millis(1);
 const LONGEST_NAP: Duration = Duration::from_millis(100);
@@ -126,7 +126,7 @@ impl Waiter {
         match self.phase {
             Phase::Spin => {
                 self.phase = Phase::Yield;
-                self.left = yields(self.oversubscribed);
+                self.left = yields(if self.oversubscribed { YIELDS_OVERSUBSCRIBED } else { YIELDS });
                 std::thread::yield_now();
             }
             Phase::Yield if self.left > 0 => {
@@ -155,28 +155,26 @@ impl Waiter {
     }
 }
 
-/// How often a core is offered to others before its owner sleeps.
-fn yields(oversubscribed: bool) -> u32 {
-    match calls_are_dear() {
-        true => YIELDS_DEAR,
-        false if oversubscribed => YIELDS_OVERSUBSCRIBED,
-        false => YIELDS,
-    }
+/// How often a core is offered to others before its owner sleeps: `usual` times, and hardly ever where a call of the kernel takes as long as a
+/// sleep. A call that lets nobody else run is timed, once: how long a yield takes says nothing of the kernel where others compute meanwhile.
+#[inline]
+pub fn yields(usual: u32) -> u32 {
+    static CALL: OnceLock<Duration> = OnceLock::new();
+    yields_where(*CALL.get_or_init(shortest_call), usual)
 }
 
-/// Whether calls of the kernel take so long that a core is better slept on than offered to others again and again. One that lets nobody
-/// else run is timed, once: how long a yield takes says nothing of the kernel where others compute meanwhile.
-#[inline]
-pub fn calls_are_dear() -> bool {
-    static ARE_DEAR: OnceLock<bool> = OnceLock::new();
-    *ARE_DEAR.get_or_init(|| {
-        let times = (0..8).map(|_| {
-            let begun = Instant::now();
-            std::hint::black_box(std::os::unix::process::parent_id());
-            begun.elapsed()
-        });
-        times.min().is_some_and(|least| least > DEAR)
-    })
+/// As [`yields`], where a call of the kernel takes so long.
+fn yields_where(call: Duration, usual: u32) -> u32 {
+    if call > DEAR { usual.min(YIELDS_DEAR) } else { usual }
+}
+
+fn shortest_call() -> Duration {
+    let call = || {
+        let begun = Instant::now();
+        std::hint::black_box(std::os::unix::process::parent_id());
+        begun.elapsed()
+    };
+    (0..8).map(|_| call()).min().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -257,5 +255,13 @@ mod tests {
         }
         waiter.moved();
         assert!(pauses_until_armed(&mut waiter, &bell) > SPINS);
+    }
+
+    #[test]
+    fn a_core_is_hardly_offered_where_calls_of_the_kernel_are_dear() {
+        for (call, expected) in [(200, YIELDS), (1_200, YIELDS), (6_000, YIELDS), (24_000, 2), (170_000, 2)] {
+            assert_eq!(yields_where(Duration::from_nanos(call), YIELDS), expected, "{call} ns");
+        }
+        assert_eq!(yields_where(Duration::from_micros(24), 1), 1, "never more than usual");
     }
 }

@@ -16,8 +16,6 @@ use crate::watch::Awaited;
 pub(super) const PROGRESS_EVERY: u32 = 32;
 /// Where ranks share cores: times that a waiting rank gives its core away before it thinks of sleeping.
 const YIELDS: u32 = 200;
-/// The same where that takes as long as to sleep and to be woken.
-const YIELDS_DEAR: u32 = 3;
 /// Where ranks share cores: looks before a core is given away though nobody who could go on was seen on it.
 const LOOKS: u32 = 100;
 
@@ -108,8 +106,7 @@ fn go_on(steps: &mut impl Steps) -> Outcome {
 /// it and has something to read (looked for once a turn). Otherwise those who can go on run now, on other cores, and a change of
 /// ranks here would cost more than they need.
 fn go_on_in_turns(steps: &mut impl Steps) -> Outcome {
-    let yields = if weft_engine::calls_are_dear() { YIELDS_DEAR } else { YIELDS };
-    for turn in 1..yields {
+    for turn in 1..=weft_engine::yields(YIELDS) {
         for look in 0..LOOKS {
             match steps.step() {
                 Outcome::Blocked => {}

@@ -128,7 +128,8 @@ static inline struct work work_of(enum kind kind, enum form form, MPI_Comm comm,
     CHECK_OK(MPI_Comm_test_inter(comm, &w.inter));
     w.m = w.n;
     if (w.inter) CHECK_OK(MPI_Comm_remote_size(comm, &w.m));
-    w.room = MOST * (2 * count + 4) * (w.n > w.m ? w.n : w.m) + 48 * count + 64;
+    /* A block from each member (of an intercommunicator's reduction, one for each member of both groups), or what REDUCE_SCATTER shares out. */
+    w.room = (w.inter ? w.n * w.m : w.n) * (2 * count + 4) + 48 * count + 64;
     w.send = check_alloc(sizeof(long) * (size_t)w.room);
     w.recv = check_alloc(sizeof(long) * (size_t)w.room);
     return w;

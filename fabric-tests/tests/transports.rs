@@ -79,15 +79,21 @@ fn a_transport_that_is_asked_for_by_name_is_told_as_such() {
     }
 }
 
-#[test]
-fn libfabric_tells_its_library_and_provider() {
-    // Asked of another program than the one that is tested.
+/// Whether this machine has libfabric: asked of another program than the one that is tested.
+fn has_libfabric() -> bool {
     let opened = std::process::Command::new("python3")
         .args(["-c", "import ctypes; ctypes.CDLL('libfabric.so.1')"])
         .output()
         .expect("python3");
     if !opened.status.success() {
         skip("libfabric cannot be opened");
+    }
+    opened.status.success()
+}
+
+#[test]
+fn libfabric_tells_its_library_and_provider() {
+    if !has_libfabric() {
         return;
     }
     let told = run(&[("WEFT_VERBOSE", "1"), ("WEFT_TRANSPORT", "ofi")]);
@@ -137,4 +143,19 @@ fn a_device_that_is_asked_for_by_name_falls_to_sockets_only_where_that_is_allowe
         .filter(|line| line.starts_with("weft: WEFT_TRANSPORT=verbs cannot be had: "))
         .count();
     fallen.demand(told == 1, "the fall is told once");
+}
+
+/// Whatever a message comes by, its receiver sleeps until it is there. How long sleeps are is not looked at, only that they are: a processor that
+/// is asked again and again is busy all the time.
+#[test]
+fn a_rank_that_waits_leaves_its_core_to_others() {
+    let program = build(Toolchain::under_test(), &root().join("faults/rests.c"), &[]);
+    let ways = ["auto", "softroce", "ofi"].into_iter().filter(|&way| way != "ofi" || has_libfabric());
+    for way in ways {
+        let outcome = Job::new(Toolchain::under_test(), 2, &program).env("WEFT_TRANSPORT", way).run();
+        outcome.demand(outcome.ended == Ended::Code(0), "the job must end well");
+        let busy =
+            outcome.stdout.strip_prefix("busy for ").and_then(|rest| rest.split(' ').next()?.parse().ok());
+        outcome.demand(busy.is_some_and(|busy: u32| busy < 30), &format!("over {way} it must sleep"));
+    }
 }

@@ -3,7 +3,14 @@
 //! A wait object may be slept on only after the library was asked (`fi_trywait`), and that question must not meet other calls.
 //! So it is asked by the look that follows the arming ([`WaitObject::is_awaited`]), with the transport at hand; its answer is
 //! left here for the sleeper.
+//!
+//! *A wait object that stays up.* The sockets' provider of libfabric 1.17 answers that question without taking its own signal back: from the first completion on its
+//! wait object is readable for ever, and whoever sleeps on it as it is never does. So the last thing before a sleep is to ask the kernel; of an
+//! object that is up although the library has nothing, sleepers wait for the next *change* instead (an `epoll` that tells edges). A change is taken
+//! note of before the look that finds nothing, so one that comes after that look is still to be told.
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,6 +20,8 @@ use weft_api::{Bell, Pollable};
 
 /// How long a sleeper sleeps whom the provider cannot wake, or not by everything.
 const NAP: Duration = Duration::from_micros(50);
+/// How long one sleeps on changes: should a provider tell something without one, it is found then.
+const DOZE: Duration = Duration::from_millis(10);
 
 /// What the provider wakes sleepers by, and who sleeps.
 #[derive(Debug)]
@@ -23,6 +32,10 @@ pub(crate) struct WaitObject {
     silent: AtomicBool,
     /// The provider's wait object.
     wait: Option<OwnedFd>,
+    /// Tells when the wait object changes, whether or not it is up. `None`: there is none, or the kernel cannot.
+    changes: Option<Epoll>,
+    /// The wait object is up for nothing: changes are slept on.
+    stuck: AtomicBool,
     sleepers: Arc<Sleepers>,
 }
 
@@ -33,6 +46,8 @@ impl WaitObject {
         Ok(WaitObject {
             safe: AtomicBool::new(false),
             silent: AtomicBool::new(false),
+            changes: wait.as_ref().and_then(changes_of),
+            stuck: AtomicBool::new(false),
             wait,
             sleepers: Arc::new(Sleepers::new()?),
         })
@@ -44,11 +59,43 @@ impl WaitObject {
         self.wait.is_some() && self.sleepers.is_awaited()
     }
 
-    /// The answer, and whether something goes on that nothing wakes anybody for.
+    /// The answer, and whether something goes on that nothing wakes anybody for. Of a caller that has just looked in vain.
     pub(crate) fn may_sleep(&self, safe: bool, silent: bool) {
+        let up = safe && self.is_up();
+        let safe = safe && !(up && self.has_changed());
         self.silent.store(silent, Ordering::Relaxed);
+        self.stuck.store(up, Ordering::Relaxed);
         self.safe.store(safe, Ordering::Release);
     }
+
+    /// Whether the wait object is readable.
+    fn is_up(&self) -> bool {
+        let Some(wait) = &self.wait else { return false };
+        poll(&mut [PollFd::new(wait.as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO)
+            .is_ok_and(|number| number > 0)
+    }
+
+    /// Whether anything has happened to it since this was asked last. Where that cannot be known: yes, and nobody sleeps.
+    fn has_changed(&self) -> bool {
+        let mut told = [EpollEvent::empty()];
+        self.changes
+            .as_ref()
+            .is_none_or(|changes| changes.wait(&mut told, EpollTimeout::ZERO).is_ok_and(|number| number > 0))
+    }
+
+    /// What to sleep on, after an answer.
+    fn awaited(&self) -> Option<BorrowedFd<'_>> {
+        match &self.changes {
+            Some(changes) if self.stuck.load(Ordering::Relaxed) => Some(changes.0.as_fd()),
+            _ => self.wait.as_ref().map(AsFd::as_fd),
+        }
+    }
+}
+
+fn changes_of(wait: &OwnedFd) -> Option<Epoll> {
+    let changes = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).ok()?;
+    changes.add(wait, EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLET, 0)).ok()?;
+    Some(changes)
 }
 
 /// What a blocked caller sleeps on.
@@ -77,8 +124,8 @@ impl Bell for OfiBell {
 
     fn sleep(&self, limit: Duration) {
         let limit = self.limit(limit);
-        match &self.object.wait {
-            Some(wait) => self.sleeper.sleep(&[wait.as_fd()], limit),
+        match self.object.awaited() {
+            Some(awaited) => self.sleeper.sleep(&[awaited], limit),
             None => self.sleeper.sleep(&[], limit),
         }
         self.disarm();
@@ -91,18 +138,84 @@ impl Bell for OfiBell {
 
 impl Pollable for OfiBell {
     fn descriptors<'a>(&'a self, list: &mut Vec<BorrowedFd<'a>>) {
-        list.extend(self.object.wait.as_ref().map(|fd| fd.as_fd()));
+        list.extend(self.object.awaited());
         list.push(self.sleeper.descriptor());
     }
 
     fn limit(&self, limit: Duration) -> Duration {
         match self.object.wait {
             Some(_) if self.object.safe.load(Ordering::Acquire) => {
+                let stuck = self.object.stuck.load(Ordering::Relaxed);
+                let limit = if stuck { limit.min(DOZE) } else { limit };
                 if self.object.silent.load(Ordering::Relaxed) { limit.min(NAP) } else { limit }
             }
             // Something has come, or may have.
             Some(_) => Duration::ZERO,
             None => limit.min(NAP),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+    use std::time::Instant;
+
+    /// As the provider's: an `epoll` of a signal and of a connection, whose other ends are given.
+    fn provider() -> (OwnedFd, Epoll, [UnixStream; 4]) {
+        let inner = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).unwrap();
+        let [(signal, raises), (connection, peer)] =
+            [UnixStream::pair().unwrap(), UnixStream::pair().unwrap()];
+        for fd in [&signal, &connection] {
+            inner.add(fd, EpollEvent::new(EpollFlags::EPOLLIN, 0)).unwrap();
+        }
+        (inner.0.as_fd().try_clone_to_owned().unwrap(), inner, [signal, raises, connection, peer])
+    }
+
+    /// What a caller does that looks in vain: whether it slept, and how long.
+    fn look_and_sleep(bell: &OfiBell, limit: Duration) -> Option<Duration> {
+        bell.arm();
+        bell.object.may_sleep(true, false);
+        let begun = Instant::now();
+        let sleeps = bell.limit(limit) > Duration::ZERO;
+        bell.sleep(limit);
+        sleeps.then(|| begun.elapsed())
+    }
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_wait_object_that_stays_up_is_slept_on_until_the_next_change() {
+        let (wait, _inner, [_signal, mut raises, _connection, mut peer]) = provider();
+        let bell = OfiBell::new(Arc::new(WaitObject::new(Some(wait)).unwrap()));
+        raises.write_all(b"!").unwrap();
+        assert_eq!(look_and_sleep(&bell, LONG), None, "that may be something");
+        for _ in 0..3 {
+            let slept = look_and_sleep(&bell, LONG).expect("it was nothing, and nothing else came");
+            assert!(slept >= DOZE, "{slept:?}");
+        }
+        // What comes between a look and the sleep ends it, and is a reason to look.
+        bell.arm();
+        bell.object.may_sleep(true, false);
+        peer.write_all(b"?").unwrap();
+        assert!(bell.object.has_changed(), "the kernel tells");
+        peer.write_all(b"?").unwrap();
+        bell.sleep(LONG);
+        assert_eq!(look_and_sleep(&bell, LONG), None, "there is news");
+        assert!(look_and_sleep(&bell, LONG).is_some());
+    }
+
+    #[test]
+    fn a_wait_object_that_is_down_is_slept_on_as_it_is() {
+        let (wait, _inner, [_signal, _raises, _connection, mut peer]) = provider();
+        let bell = OfiBell::new(Arc::new(WaitObject::new(Some(wait)).unwrap()));
+        let slept = look_and_sleep(&bell, 3 * DOZE).expect("nothing came");
+        assert!(slept >= 3 * DOZE, "to the end: {slept:?}");
+        bell.arm();
+        bell.object.may_sleep(true, false);
+        peer.write_all(b"?").unwrap();
+        bell.sleep(LONG);
     }
 }

@@ -95,8 +95,16 @@ pub trait Wire {
         let _ = address;
         false
     }
-    /// The bell. It need not ring later than `deadline` says.
-    fn bell(&self, deadline: Option<Nanos>) -> Self::Bell;
+    /// The bell.
+    fn bell(&self) -> Self::Bell;
+    /// Whether somebody sleeps on a bell or is about to, who must be told of the device's clock: [`Wire::wakes_at`].
+    fn is_awaited(&self) -> bool {
+        false
+    }
+    /// From now on all bells ring at this time, if nothing comes before; `None`: not by the clock.
+    fn wakes_at(&self, deadline: Option<Nanos>) {
+        let _ = deadline;
+    }
     /// Largest payload of a packet that the way carries whole.
     fn mtu(&self) -> u32;
 }
@@ -213,6 +221,14 @@ impl<W: Wire> Card<W> {
         }
         self.kept_back = (self.kept_back + 1) % COMPANY;
         self.kept_back != 0
+    }
+
+    /// Tells those who sleep when the device wants to be called: what it waits for changes with every packet.
+    #[inline]
+    fn tell_sleepers(&self) {
+        if self.wire.is_awaited() {
+            self.wire.wakes_at(self.device.deadline());
+        }
     }
 
     /// Gives out what was posted.
@@ -494,12 +510,15 @@ impl<W: Wire> Hca for Card<W> {
         }
         // Before anybody is told of it.
         self.device.memory().settle();
-        self.transmit(Clock::At(now)) | moved
+        moved |= self.transmit(Clock::At(now));
+        self.tell_sleepers();
+        moved
     }
 
     fn end_turn(&mut self) {
         if std::mem::take(&mut self.rung) {
             self.let_leave();
+            self.tell_sleepers();
         }
     }
 
@@ -522,6 +541,7 @@ impl<W: Wire> Hca for Card<W> {
     }
 
     fn bell(&self) -> W::Bell {
-        self.wire.bell(self.device.deadline())
+        self.wire.wakes_at(self.device.deadline());
+        self.wire.bell()
     }
 }

@@ -15,7 +15,7 @@
 //! card.rs        the device as an `Hca`                   udp.rs        datagrams over a socket
 //! trace.rs       a wire that writes down what passes         faults.rs     a network that is bad on purpose
 //! raw.rs         packets of and for other devices      exits.rs       sockets that packets leave by
-//! entrance.rs    sockets that they come in by
+//! entrance.rs    sockets that they come in by         bell.rs        what those sleep on who wait for them
 //! ```
 //!
 //! What holds:
@@ -28,6 +28,7 @@
 
 mod arena;
 mod arrivals;
+mod bell;
 mod card;
 mod datagram;
 mod device;
@@ -50,6 +51,7 @@ mod udp;
 pub mod wire;
 
 pub use arena::Arena;
+pub use bell::UdpBell;
 pub use card::{Card, Clock, Unreachable, Wire};
 pub use datagram::{DATAGRAM_PREFIX, MAX_DATAGRAM};
 pub use device::{Counters, Device, Event, Flow};
@@ -60,4 +62,4 @@ pub use psn::Psn;
 pub use raw::{Raw, Received, parse_ipv4};
 pub use request::{MAX_INLINE, MAX_MESSAGE, MAX_SEGMENTS};
 pub use trace::{Capture, Traced};
-pub use udp::{Udp, UdpBell};
+pub use udp::Udp;

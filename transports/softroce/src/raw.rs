@@ -5,9 +5,10 @@
 //! for that makes identifications of its own. An ordinary socket holds the port, so that the kernel does not answer that nobody
 //! has it. IPv6 has no identification; its packets leave from that socket.
 
+use crate::bell::{Due, UdpBell};
 use crate::card::{Card, Wire};
 use crate::trace::with_headers;
-use crate::udp::{UdpBell, packet_mtu};
+use crate::udp::packet_mtu;
 use crate::wire::UDP_PORT;
 use crate::wire::icrc::{Flow, icrc};
 use nix::errno::Errno;
@@ -19,7 +20,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use weft_api::sleepers::Sleepers;
 use weft_api::verbs::Nanos;
 
@@ -41,6 +42,7 @@ pub struct Raw {
     outgoing: Option<OwnedFd>,
     port: UdpSocket,
     sleepers: Arc<Sleepers>,
+    due: Arc<Due>,
     started: Instant,
     mtu: u32,
     bytes: Vec<u8>,
@@ -63,6 +65,7 @@ impl Raw {
     /// See [`Raw::open`].
     pub fn new(address: IpAddr, link_mtu: u32) -> io::Result<Raw> {
         let local = SocketAddr::new(address, UDP_PORT);
+        let started = Instant::now();
         let port = UdpSocket::bind(local)?;
         port.set_nonblocking(true)?;
         // It gets a copy of everything, that nobody reads: as few as possible are kept.
@@ -85,7 +88,8 @@ impl Raw {
             outgoing,
             port,
             sleepers: Arc::new(Sleepers::new()?),
-            started: Instant::now(),
+            due: Arc::new(Due::new(started)),
+            started,
             mtu: packet_mtu(link_mtu),
             bytes: Vec::new(),
             identification: 0,
@@ -148,9 +152,16 @@ impl Wire for Raw {
         self.identification
     }
 
-    fn bell(&self, deadline: Option<Nanos>) -> UdpBell {
-        let deadline = deadline.map(|at| self.started + Duration::from_nanos(at));
-        UdpBell::new(Arc::clone(&self.incoming) as _, Arc::clone(&self.sleepers), deadline)
+    fn bell(&self) -> UdpBell {
+        UdpBell::new(Arc::clone(&self.incoming) as _, Arc::clone(&self.sleepers), Arc::clone(&self.due))
+    }
+
+    fn is_awaited(&self) -> bool {
+        self.sleepers.is_awaited()
+    }
+
+    fn wakes_at(&self, deadline: Option<Nanos>) {
+        self.due.set(deadline);
     }
 
     fn mtu(&self) -> u32 {

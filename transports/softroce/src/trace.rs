@@ -233,8 +233,16 @@ impl<W: Wire, O: Write> Wire for Traced<W, O> {
         self.wire.is_gone(address)
     }
 
-    fn bell(&self, deadline: Option<Nanos>) -> W::Bell {
-        self.wire.bell(deadline)
+    fn bell(&self) -> W::Bell {
+        self.wire.bell()
+    }
+
+    fn is_awaited(&self) -> bool {
+        self.wire.is_awaited()
+    }
+
+    fn wakes_at(&self, deadline: Option<Nanos>) {
+        self.wire.wakes_at(deadline);
     }
 
     fn mtu(&self) -> u32 {

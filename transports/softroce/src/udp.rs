@@ -4,8 +4,9 @@
 //! (`UDP_SEGMENT`, `UDP_GRO`): they travel through a host, and from namespace to namespace, as one. What the network says of
 //! addresses where nobody is, the kernel keeps for us (`IP_RECVERR`).
 
+use crate::bell::{Due, UdpBell};
 use crate::card::{Card, Clock, Unreachable, Wire, is_of_connection};
-use crate::entrance::{Doors, Entrance, Look, Sockets};
+use crate::entrance::{Doors, Entrance, Look};
 use crate::exits::{self, Exits};
 use crate::faults::{Faults, Mischief};
 use crate::wire::UDP_PORT;
@@ -16,12 +17,11 @@ use nix::sys::socket::{
 };
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::AsRawFd;
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
-use weft_api::sleepers::{Sleeper, Sleepers};
+use std::time::Instant;
+use weft_api::sleepers::Sleepers;
 use weft_api::verbs::Nanos;
-use weft_api::{Bell, Pollable};
 
 /// Headers around a packet's payload that an Ethernet frame of 1500 bytes must hold as well: IP, UDP, the longest of ours, CRC.
 const HEADERS: u32 = 40 + 8 + 12 + 28 + 4;
@@ -45,6 +45,7 @@ pub struct Udp {
     doors: Arc<Doors>,
     entrance: Entrance,
     sleepers: Arc<Sleepers>,
+    due: Arc<Due>,
     started: Instant,
     mtu: u32,
     outgoing: Joined,
@@ -134,6 +135,7 @@ impl Udp {
     }
 
     fn new(address: IpAddr, port: Option<u16>, link_mtu: u32, faults: Option<Faults>) -> io::Result<Udp> {
+        let started = Instant::now();
         let socket = UdpSocket::bind((address, port.unwrap_or(UDP_PORT)))?;
         socket.set_nonblocking(true)?;
         // What is not granted costs retransmissions, not correctness.
@@ -153,7 +155,8 @@ impl Udp {
             doors: Arc::new(Doors { own: socket, entrance: OnceLock::new() }),
             entrance: Entrance::default(),
             sleepers: Arc::new(Sleepers::new()?),
-            started: Instant::now(),
+            due: Arc::new(Due::new(started)),
+            started,
             mtu: packet_mtu(link_mtu),
             outgoing: Joined::default(),
             mischief: faults.map(Mischief::new),
@@ -270,9 +273,17 @@ impl Wire for Udp {
         self.exits.is_gone(address, now)
     }
 
-    fn bell(&self, deadline: Option<Nanos>) -> UdpBell {
-        let deadline = deadline.map(|at| self.started + Duration::from_nanos(at));
-        UdpBell::new(Arc::clone(&self.doors) as _, Arc::clone(&self.sleepers), deadline)
+    fn bell(&self) -> UdpBell {
+        UdpBell::new(Arc::clone(&self.doors) as _, Arc::clone(&self.sleepers), Arc::clone(&self.due))
+    }
+
+    #[inline]
+    fn is_awaited(&self) -> bool {
+        self.sleepers.is_awaited()
+    }
+
+    fn wakes_at(&self, deadline: Option<Nanos>) {
+        self.due.set(deadline);
     }
 
     fn mtu(&self) -> u32 {
@@ -477,61 +488,6 @@ fn socket_address(storage: &SockaddrStorage) -> Option<SocketAddr> {
 /// The largest payload of packets that a network interface with such frames carries whole.
 pub(crate) fn packet_mtu(link_mtu: u32) -> u32 {
     [4096, 2048, 1024, 512].into_iter().find(|mtu| mtu + HEADERS <= link_mtu).unwrap_or(256)
-}
-
-/// Sleeps until a datagram comes, another thread rings, or the device's clock does.
-#[derive(Clone, Debug)]
-pub struct UdpBell {
-    sockets: Arc<dyn Sockets>,
-    sleeper: Sleeper,
-    deadline: Option<Instant>,
-}
-
-impl UdpBell {
-    pub(crate) fn new(
-        sockets: Arc<dyn Sockets>,
-        sleepers: Arc<Sleepers>,
-        deadline: Option<Instant>,
-    ) -> UdpBell {
-        UdpBell { sockets, sleeper: Sleeper::new(sleepers), deadline }
-    }
-
-    /// Wakes the threads of this process that sleep, or are about to: see [`Sleepers::ring`].
-    pub fn ring(&self) {
-        self.sleeper.sleepers().ring();
-    }
-}
-
-impl Bell for UdpBell {
-    // The kernel keeps what arrives between a look and a sleep.
-    fn arm(&self) {
-        self.sleeper.arm();
-    }
-
-    fn sleep(&self, limit: Duration) {
-        let (own, limit) = (self.sockets.own(), self.limit(limit));
-        match self.sockets.second() {
-            Some(second) => self.sleeper.sleep(&[own, second], limit),
-            None => self.sleeper.sleep(&[own], limit),
-        }
-        self.disarm();
-    }
-
-    fn disarm(&self) {
-        self.sleeper.disarm();
-    }
-}
-
-impl Pollable for UdpBell {
-    fn descriptors<'a>(&'a self, list: &mut Vec<BorrowedFd<'a>>) {
-        list.extend([self.sockets.own(), self.sleeper.descriptor()]);
-        list.extend(self.sockets.second());
-    }
-
-    fn limit(&self, limit: Duration) -> Duration {
-        let left = self.deadline.map_or(limit, |at| at.saturating_duration_since(Instant::now()).min(limit));
-        left.max(Duration::from_millis(1))
-    }
 }
 
 #[cfg(test)]

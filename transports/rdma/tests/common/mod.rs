@@ -233,7 +233,7 @@ impl Wire for Antenna {
         air.asked && !air.filtered && air.cut.contains(&(self.1, address))
     }
 
-    fn bell(&self, _: Option<Nanos>) -> Silent {
+    fn bell(&self) -> Silent {
         Silent
     }
 

@@ -2,6 +2,8 @@
 
 use super::*;
 use std::net::Ipv4Addr;
+use std::time::Duration;
+use weft_api::{Bell, Pollable};
 
 const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
@@ -126,7 +128,7 @@ fn the_port_of_a_device_is_its_own_beside_an_entrance() {
 #[test]
 fn a_bell_from_before_the_entrance_wakes_for_it() {
     let (mut udp, at) = device();
-    let bell = udp.bell(None);
+    let bell = udp.bell();
     let one = sender(at);
     alone(&mut udp, &one, 300);
     assert_eq!(udp.entrance.from, Some(one.1));

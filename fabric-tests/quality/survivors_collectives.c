@@ -5,7 +5,6 @@
  * Ranks: 2 3 4 5
  * Exit: 137
  * Stderr: was killed by signal 9 (SIGKILL)
- * Stderr: on without it
  * Stderr: rank 0 went on to its end
  * Absent: FAIL
  * Aborts: yes

@@ -6,7 +6,6 @@
  * Ranks: 4 6
  * Exit: 137
  * Stderr: was killed by signal 9 (SIGKILL)
- * Stderr: on without it
  * Stderr: rank 0 ends
  * Stderr: rank 1 went on to its end
  * Stderr: rank 2 went on to its end

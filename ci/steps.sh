@@ -48,25 +48,35 @@ run_steps() {
     done
 }
 
-# Steps that take one processor for minutes run beside others, where there is another one. `begin_step NAME`, and later `end_step
-# NAME`, which prints what it said.
+# Steps that take one processor for minutes run beside others, where there is another one. `begin_steps NAME...`: one after the other; and
+# later `end_step NAME` for each, which prints what it said.
 declare -A begun logs
-begin_step() {
+begin_steps() {
+    local name
     [ "$(nproc)" -gt 1 ] || return 0
-    logs[$1]=$(mktemp)
-    run_step "$1" >"${logs[$1]}" 2>&1 &
-    begun[$1]=$!
+    for name in "$@"; do
+        logs[$name]=$(mktemp)
+    done
+    for name in "$@"; do
+        run_step "$name" >"${logs[$name]}" 2>&1
+        echo $? >"${logs[$name]}.status"
+    done &
+    for name in "$@"; do
+        begun[$name]=$!
+    done
 }
 end_step() {
-    local status
-    if [ -z "${begun[$1]:-}" ]; then
+    local log=${logs[$1]:-} status
+    if [ -z "$log" ]; then
         run_steps "$1"
         return
     fi
-    wait "${begun[$1]}"
-    status=$?
-    cat "${logs[$1]}"
-    count "$1" "$status" "${logs[$1]}"
+    # All that were begun together have ended then.
+    wait "${begun[$1]}" 2>/dev/null
+    status=$(cat "$log.status" 2>/dev/null || echo 1)
+    cat "$log"
+    rm -f "$log.status"
+    count "$1" "$status" "$log"
     unset "begun[$1]" "logs[$1]"
 }
 

@@ -199,10 +199,13 @@ mod tests {
         // What comes between a look and the sleep ends it, and is a reason to look.
         bell.arm();
         bell.object.may_sleep(true, false);
+        let slept_on = bell.object.awaited().expect("something is slept on");
+        let ends =
+            || poll(&mut [PollFd::new(slept_on, PollFlags::POLLIN)], PollTimeout::from(200_u8)).unwrap() > 0;
+        assert!(!ends(), "it sleeps");
         peer.write_all(b"?").unwrap();
-        assert!(bell.object.has_changed(), "the kernel tells");
-        peer.write_all(b"?").unwrap();
-        bell.sleep(LONG);
+        assert!(ends(), "it wakes");
+        bell.disarm();
         assert_eq!(look_and_sleep(&bell, LONG), None, "there is news");
         assert!(look_and_sleep(&bell, LONG).is_some());
     }
@@ -216,6 +219,8 @@ mod tests {
         bell.arm();
         bell.object.may_sleep(true, false);
         peer.write_all(b"?").unwrap();
+        let begun = Instant::now();
         bell.sleep(LONG);
+        assert!(begun.elapsed() < LONG, "it wakes");
     }
 }

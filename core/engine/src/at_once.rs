@@ -125,8 +125,9 @@ impl Engine {
             }
             std::hint::spin_loop();
             if self.fabric.is_moved_by_progress(from.peer) {
-                if let Some(soon) = self.receive_as_it_comes(from, buffer) {
-                    return soon;
+                match self.receive_as_it_comes(from, buffer, turns - turn) {
+                    Ok(soon) => return soon,
+                    Err(turned) => turn += turned,
                 }
             } else if turn % 32 == 0 {
                 self.progress();
@@ -157,34 +158,48 @@ impl Engine {
         taken && self.state.busy.is_empty()
     }
 
-    /// A turn of [`Engine::receive_at_once`] from a peer whose packets come with progress.
+    /// Turns of [`Engine::receive_at_once`] from a peer whose packets come with progress, `turns` at most: until something has moved,
+    /// there is nothing else to look at. `Err` says how many there were beyond the first.
     #[cold]
     #[inline(never)]
-    fn receive_as_it_comes(&mut self, from: Envelope, buffer: &mut RecvBuf) -> Option<Soon> {
+    fn receive_as_it_comes(&mut self, from: Envelope, buffer: &mut RecvBuf, turns: u32) -> Result<Soon, u32> {
         let wanted = Key::new(from.context, from.source, from.tag);
-        self.progress_and_look(|engine| {
-            match engine.fabric.receive(from.peer, Awaited { wanted, buffer })? {
-                Seen::Received(bytes) => {
-                    let peer = engine.state.peers.find_mut(from.peer);
-                    if peer.is_some_and(|peer| peer.ledger.release(charge(bytes))) {
-                        engine.give_credit(from.peer);
+        for turned in 0..turns {
+            let turn = self.progress_and_look(|engine| {
+                match engine.fabric.receive(from.peer, Awaited { wanted, buffer })? {
+                    Seen::Received(bytes) => {
+                        let peer = engine.state.peers.find_mut(from.peer);
+                        if peer.is_some_and(|peer| peer.ledger.release(charge(bytes))) {
+                            engine.give_credit(from.peer);
+                        }
+                        let (source, tag) = (from.source, from.tag);
+                        Some(Soon::Received(Status {
+                            source,
+                            tag,
+                            bytes: u64::from(bytes),
+                            cancelled: false,
+                        }))
                     }
-                    let (source, tag) = (from.source, from.tag);
-                    Some(Soon::Received(Status { source, tag, bytes: u64::from(bytes), cancelled: false }))
+                    Seen::Announced => Some(Soon::Announced),
+                    Seen::Other => None,
                 }
-                Seen::Announced => Some(Soon::Announced),
-                Seen::Other => None,
+            });
+            match turn {
+                Turn::Found(soon) => return Ok(soon),
+                Turn::Moved => return Err(turned),
+                Turn::Still => {}
             }
-        })
+        }
+        Err(turns)
     }
 
     /// As [`Engine::progress`], for a receive from a peer whose packets come with it: `look` sees what has just come before it is
     /// taken in for whoever asks later, which costs a copy and a place among the unexpected messages. What it returns ends the
     /// call. Now and then it is not asked, so that the packets of others are taken however fast those of one peer come.
-    #[inline(never)]
-    pub(crate) fn progress_and_look<R>(&mut self, look: impl FnOnce(&mut Engine) -> Option<R>) -> Option<R> {
+    #[inline(always)]
+    pub(crate) fn progress_and_look<R>(&mut self, look: impl FnOnce(&mut Engine) -> Option<R>) -> Turn<R> {
         if self.is_idle() {
-            return None;
+            return Turn::Still;
         }
         let moved = self.fabric.progress();
         if moved && self.state.unexpected.is_empty() && self.looks < MOST_LOOKS {
@@ -192,12 +207,15 @@ impl Engine {
             if let Some(found) = look(self) {
                 self.fabric.push_out();
                 self.state.changes = self.state.changes.wrapping_add(1);
-                return Some(found);
+                return Turn::Found(found);
             }
         }
         self.looks = 0;
-        self.move_rest(moved);
-        None
+        if !moved && !self.has_rest() {
+            self.push_out();
+            return Turn::Still;
+        }
+        if self.move_rest(moved) { Turn::Moved } else { Turn::Still }
     }
 
     /// How far a request is, for callers that count instructions.
@@ -211,6 +229,16 @@ impl Engine {
     pub fn take_well(&mut self, request: RequestId) -> Status {
         self.state.requests.take_well(request)
     }
+}
+
+/// What [`Engine::progress_and_look`] did.
+pub(crate) enum Turn<R> {
+    /// The look found something.
+    Found(R),
+    /// Something moved.
+    Moved,
+    /// Nothing did: an earlier look would find nothing else.
+    Still,
 }
 
 /// Messages that are received in a row without a look at what others have sent.

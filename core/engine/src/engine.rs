@@ -1,5 +1,6 @@
 //! The engine's doors: see the contract in `README.md`.
 
+use crate::at_once::Turn;
 use crate::contacts::Wide;
 use crate::in_vain::InVain;
 use crate::internal::Notice;
@@ -191,23 +192,27 @@ impl Engine {
     /// `turns`: about 10 ns each when nothing comes. 1 when ranks share cores, or when the caller holds a lock.
     #[inline]
     pub fn spin_recv(&mut self, from: Selector, buffer: &mut RecvBuf, turns: u32) -> Option<Completion> {
+        let mut moved = true;
         for turn in 1..=turns {
-            match self.poll_recv(from, buffer) {
-                Early::Received(completion) => return Some(completion),
-                Early::Post => return None,
-                Early::Nothing => {}
+            if moved {
+                match self.poll_recv(from, buffer) {
+                    Early::Received(completion) => return Some(completion),
+                    Early::Post => return None,
+                    Early::Nothing => {}
+                }
             }
             // While other messages wait here, the next packet is not looked at in the ring: progress brings it.
             let outside = from.peer.is_some_and(|peer| self.fabric.is_moved_by_progress(peer));
             if outside {
-                let found = self.progress_and_look(|engine| match engine.poll_recv(from, buffer) {
+                let turn = self.progress_and_look(|engine| match engine.poll_recv(from, buffer) {
                     Early::Nothing => None,
                     found => Some(found),
                 });
-                match found {
-                    Some(Early::Received(completion)) => return Some(completion),
-                    Some(Early::Post | Early::Nothing) => return None,
-                    None => {}
+                match turn {
+                    Turn::Found(Early::Received(completion)) => return Some(completion),
+                    Turn::Found(Early::Post | Early::Nothing) => return None,
+                    Turn::Moved => moved = true,
+                    Turn::Still => moved = false,
                 }
             } else if turn % 32 == 0 || !self.state.unexpected.is_empty() {
                 from.peer?;
@@ -422,7 +427,24 @@ impl Engine {
     #[inline(never)]
     fn move_all(&mut self) -> bool {
         let moved = self.fabric.progress();
+        if !moved && !self.fabric.has_brought() && !self.has_rest() {
+            self.push_out();
+            return false;
+        }
         self.move_rest(moved)
+    }
+
+    /// Whether [`Engine::move_rest`] has anything to do when the transports moved nothing.
+    #[inline]
+    pub(crate) fn has_rest(&self) -> bool {
+        let state = &self.state;
+        !(state.busy.is_empty()
+            && state.reading.is_empty()
+            && state.notices.is_empty()
+            && state.streams.busy.is_empty())
+            || state.zero_copies.is_active()
+            || self.awaits_device()
+            || self.fabric.has_brought()
     }
 
     /// Moves all that the transports do not move by themselves. `moved`: whether they did move something.

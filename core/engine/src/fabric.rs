@@ -407,6 +407,11 @@ impl Transport for Fabric {
     }
 
     #[inline]
+    fn has_brought(&self) -> bool {
+        each_fabric!(self, way => way.has_brought())
+    }
+
+    #[inline]
     fn poll<S: Sink>(&mut self, burst: u32, left: &mut u32, sink: &mut S) -> Option<(PeerId, S::Outcome)> {
         each_fabric!(self, way => way.poll(burst, left, sink))
     }

@@ -89,6 +89,12 @@ impl Forced {
         }
     }
 
+    /// As [`Transport::has_brought`].
+    #[inline]
+    pub(crate) fn has_brought(&self) -> bool {
+        self.fabric.has_brought() || self.node.as_ref().is_some_and(|node| !node.deaths.is_empty())
+    }
+
     /// As [`crate::Transports::asks_in_vain`].
     pub(crate) fn asks_in_vain(&self) -> bool {
         self.fabric.asks_in_vain() || self.node.as_ref().is_some_and(|node| node.shm.has_inquiries())

@@ -302,6 +302,15 @@ impl Transport for Transports {
         }
     }
 
+    /// Layers and shared memory are looked at each time.
+    #[inline]
+    fn has_brought(&self) -> bool {
+        match self {
+            Transports::Fabric(forced) => forced.has_brought(),
+            _ => true,
+        }
+    }
+
     #[inline(always)]
     fn poll<S: Sink>(&mut self, burst: u32, left: &mut u32, sink: &mut S) -> Option<(PeerId, S::Outcome)> {
         match self {

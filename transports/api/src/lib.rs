@@ -144,6 +144,13 @@ pub trait Transport {
         false
     }
 
+    /// False when neither [`Transport::poll`] nor [`Transport::lost`] would find anything before [`Transport::progress`] says that
+    /// something moved; for transports whose packets come with it.
+    #[inline]
+    fn has_brought(&self) -> bool {
+        true
+    }
+
     /// Takes packets of everybody who has some, in fair turns, at most `burst` of each and `left` in all (counted down), and
     /// gives each to `sink`. Ends early when the sink breaks off: with the peer of the packet and what the sink said.
     #[inline]

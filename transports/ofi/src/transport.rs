@@ -378,6 +378,11 @@ impl Transport for Ofi {
         }
     }
 
+    #[inline]
+    fn has_brought(&self) -> bool {
+        !(self.ready.is_empty() && self.lost.is_empty())
+    }
+
     fn ready(&mut self) -> Option<PeerId> {
         for _ in 0..self.ready.len() {
             let number = self.ready.pop_front()?;

@@ -416,6 +416,11 @@ impl<H: Hca<Bell: Pollable>> Transport for Rdma<H> {
         }
     }
 
+    #[inline]
+    fn has_brought(&self) -> bool {
+        !(self.ready.is_empty() && self.lost.is_empty())
+    }
+
     fn ready(&mut self) -> Option<PeerId> {
         for _ in 0..self.ready.len() {
             let index = self.ready.pop_front()?;

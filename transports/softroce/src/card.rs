@@ -3,6 +3,7 @@
 use crate::device::{Device, Flow};
 use crate::host_memory::HostMemory;
 use crate::request::{MAX_INLINE, MAX_MESSAGE, MAX_SEGMENTS};
+use crate::requester::Short;
 use std::net::SocketAddr;
 use std::time::Instant;
 use weft_api::Bell;
@@ -198,16 +199,22 @@ impl<W: Wire> Card<W> {
         self.addresses().get(usize::from(by)).is_some_and(|own| own.address.socket == source)
     }
 
-    /// Requests were posted. In a turn the first ones leave at once, those that follow them wait for its end, and company. Outside
-    /// they leave at once, or, where calls may keep each other company, in groups from the [`ROW`]th in a row to one peer on.
-    fn ring(&mut self, number: QueuePairNumber) {
+    /// Requests were posted, which leave now or later; see [`Card::waits`].
+    fn ring(&mut self, waits: bool) {
         self.doorbells += 1;
-        let waits = if self.in_turn { self.rung } else { self.keeps_company && self.is_in_row(number) };
         self.rung = true;
         if !waits {
             self.let_leave();
         }
         self.rung = self.in_turn || waits;
+    }
+
+    /// Whether what is posted now leaves later. In a turn the first requests leave at once, those that follow them wait for its end, and
+    /// company. Outside they leave at once, or, where calls may keep each other company, in groups from the [`ROW`]th in a row to one
+    /// peer on.
+    #[inline]
+    fn waits(&mut self, number: QueuePairNumber) -> bool {
+        if self.in_turn { self.rung } else { self.keeps_company && self.is_in_row(number) }
     }
 
     /// Whether what was posted to a queue pair outside of turns may wait for company.
@@ -245,16 +252,48 @@ impl<W: Wire> Card<W> {
         bytes: &[u8],
         signaled: bool,
     ) -> Result<(), HcaRefusal> {
+        let waits = self.waits(number);
+        if !waits && self.waiting.is_none() && self.send_at_once(Short { number, id, work, bytes, signaled })
+        {
+            self.doorbells += 1;
+            self.rung = self.in_turn;
+            return Ok(());
+        }
         let request = WorkRequest::new(id, work, &[]);
         let data = [bytes];
         let request = WorkRequest { data: Data::Inline(&data), signaled, ..request };
         self.device.post_send(number, &request)?;
-        self.ring(number);
+        self.ring(waits);
         Ok(())
     }
 
+    /// The usual case in one piece: a short request that may leave before anything else does. False: nothing was done.
+    #[inline]
+    fn send_at_once(&mut self, short: Short<'_>) -> bool {
+        let (clock, local) = (self.wire.clock(), self.device.local());
+        let wire = &mut self.wire;
+        let source = |to| wire.source(to).unwrap_or(local);
+        let Some(to) = self.device.send_at_once(&short, || clock.read(), &mut self.outgoing, source) else {
+            return false;
+        };
+        // What finds no room is offered again the next time.
+        if !self.wire.send_last(to, &self.outgoing) {
+            self.waiting = Some(to);
+        }
+        true
+    }
+
     /// Gives out what may leave. True when something did.
+    #[inline]
     fn transmit(&mut self, clock: Clock) -> bool {
+        // What finds no room is offered again the next time.
+        if self.waiting.is_none() && !self.device.is_active() {
+            return self.wire.flush() && false;
+        }
+        self.transmit_all(clock)
+    }
+
+    fn transmit_all(&mut self, clock: Clock) -> bool {
         let mut moved = false;
         for _ in 0..BURST {
             let to = match self.waiting.take() {
@@ -408,8 +447,9 @@ impl<W: Wire> Hca for Card<W> {
         {
             return Err(HcaRefusal::Invalid);
         }
+        let waits = self.waits(number);
         self.device.post_send(number, request)?;
-        self.ring(number);
+        self.ring(waits);
         Ok(())
     }
 
@@ -446,8 +486,9 @@ impl<W: Wire> Hca for Card<W> {
         if !self.device.has_room(number, requests.len()) {
             return Err(HcaRefusal::Full);
         }
+        let waits = self.waits(number);
         let posted = requests.iter().try_for_each(|request| self.device.post_send(number, request));
-        self.ring(number);
+        self.ring(waits);
         posted
     }
 

@@ -66,7 +66,14 @@ impl HostMemory {
     }
 
     /// Everything that was written is in place from now on.
+    #[inline]
     pub(crate) fn settle(&self) {
+        if !self.waiting.borrow().bytes.is_empty() {
+            self.write_row();
+        }
+    }
+
+    fn write_row(&self) {
         let mut row = self.waiting.borrow_mut();
         let mut done = 0;
         while done < row.bytes.len() {

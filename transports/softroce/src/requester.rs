@@ -4,11 +4,14 @@
 //! those). `cursor` names the next packet to go out; going back N moves it to the oldest unacknowledged packet, and nothing
 //! else. Everything before `unacknowledged` is done for good.
 
+mod at_once;
+
 use crate::emission::emit;
 use crate::memory::{self, Memory, Regions};
 use crate::psn::Psn;
 use crate::request::{Data, Posted};
 use crate::wire::{Packet, Syndrome};
+pub(crate) use at_once::Short;
 use std::collections::VecDeque;
 use weft_api::verbs::{
     CompletedWork, Completion, CompletionStatus, Nanos, ProtectionDomain, QueuePairNumber, Sending, Work,

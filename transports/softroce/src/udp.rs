@@ -230,7 +230,42 @@ impl Wire for Udp {
         self.exits.find_or_open(to).map(|exit| exit.from)
     }
 
+    #[inline]
     fn unreachable(&mut self) -> Option<Unreachable> {
+        if self.told.is_empty() && !self.news { None } else { self.next_news() }
+    }
+
+    fn tells_unreachable(&self) -> bool {
+        true
+    }
+
+    fn is_gone(&mut self, address: SocketAddr) -> bool {
+        let now = self.now();
+        self.exits.is_gone(address, now)
+    }
+
+    fn bell(&self) -> UdpBell {
+        UdpBell::new(Arc::clone(&self.doors) as _, Arc::clone(&self.sleepers), Arc::clone(&self.due))
+    }
+
+    #[inline]
+    fn is_awaited(&self) -> bool {
+        self.sleepers.is_awaited()
+    }
+
+    fn wakes_at(&self, deadline: Option<Nanos>) {
+        self.due.set(deadline);
+    }
+
+    fn mtu(&self) -> u32 {
+        self.mtu
+    }
+}
+
+impl Udp {
+    /// What the kernel says of addresses where nobody is.
+    #[cold]
+    fn next_news(&mut self) -> Option<Unreachable> {
         if let Some(told) = self.told.pop() {
             return Some(told);
         }
@@ -264,34 +299,6 @@ impl Wire for Udp {
         None
     }
 
-    fn tells_unreachable(&self) -> bool {
-        true
-    }
-
-    fn is_gone(&mut self, address: SocketAddr) -> bool {
-        let now = self.now();
-        self.exits.is_gone(address, now)
-    }
-
-    fn bell(&self) -> UdpBell {
-        UdpBell::new(Arc::clone(&self.doors) as _, Arc::clone(&self.sleepers), Arc::clone(&self.due))
-    }
-
-    #[inline]
-    fn is_awaited(&self) -> bool {
-        self.sleepers.is_awaited()
-    }
-
-    fn wakes_at(&self, deadline: Option<Nanos>) {
-        self.due.set(deadline);
-    }
-
-    fn mtu(&self) -> u32 {
-        self.mtu
-    }
-}
-
-impl Udp {
     /// Puts a datagram to those that leave together. `false`: no room now.
     fn join(&mut self, to: SocketAddr, datagram: &[u8]) -> bool {
         if !self.outgoing.takes(to, datagram) && !self.send_joined() {

@@ -5,6 +5,7 @@
 //! sent with its least significant byte first.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::LazyLock;
 
 /// Where a packet comes from and goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -80,7 +81,9 @@ pub fn icrc(flow: Flow, identification: u16, packet: &[u8]) -> u32 {
     if near.len() > 4 {
         head[begin + 4] = 0xff; // Congestion marks and the reserved bits beside them.
     }
-    let mut crc = crc32fast::Hasher::new_with_initial(!0);
+    // What the processor can is asked for once.
+    static BEGIN: LazyLock<crc32fast::Hasher> = LazyLock::new(|| crc32fast::Hasher::new_with_initial(!0));
+    let mut crc = BEGIN.clone();
     crc.update(&head[..end]);
     if !rest.is_empty() {
         crc.update(rest);

@@ -146,6 +146,7 @@ impl<'a> Packet<'a> {
     ///
     /// # Panics
     /// As [`Packet::emit`].
+    #[inline(always)]
     pub fn emit_around(&self, length: usize, out: &mut Vec<u8>, fill: impl FnOnce(&mut Vec<u8>)) {
         let has = self.opcode.headers();
         let given = headers::Present {

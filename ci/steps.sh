@@ -80,6 +80,15 @@ end_step() {
     unset "begun[$1]" "logs[$1]"
 }
 
+# Runs steps beside those that wait for most of their time: for the silence of hosts that are cut off, or for one processor of a guest. Limits
+# of time are three times as long meanwhile.
+beside_hosts_and_guests() {
+    begin_steps hosts vm
+    WEFT_TEST_PATIENCE=${WEFT_TEST_PATIENCE:-3} run_steps "$@"
+    end_step hosts
+    end_step vm
+}
+
 report() {
     echo
     [ -z "$failures" ] || echo "failed steps:$failures (each runs alone as ci/NAME)"

@@ -427,7 +427,7 @@ impl Engine {
     #[inline(never)]
     fn move_all(&mut self) -> bool {
         let moved = self.fabric.progress();
-        if !moved && !self.fabric.has_brought() && !self.has_rest() {
+        if !moved && self.fabric.is_fabric() && !self.has_rest() {
             self.push_out();
             return false;
         }
@@ -435,7 +435,8 @@ impl Engine {
     }
 
     /// Whether [`Engine::move_rest`] has anything to do when the transports moved nothing.
-    #[inline]
+    #[cold]
+    #[inline(never)]
     pub(crate) fn has_rest(&self) -> bool {
         let state = &self.state;
         !(state.busy.is_empty()

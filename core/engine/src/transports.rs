@@ -147,6 +147,12 @@ impl Transports {
         }
     }
 
+    /// Whether one fabric, as it is, leads to all.
+    #[inline(always)]
+    pub(crate) fn is_fabric(&self) -> bool {
+        matches!(self, Transports::Fabric(_))
+    }
+
     /// Whether packets of a peer come with [`Transport::progress`] only, so that a second look before it finds nothing.
     #[inline]
     pub fn is_moved_by_progress(&self, peer: PeerId) -> bool {

@@ -58,8 +58,8 @@ impl Process {
     /// Starts a collective. Local (section 2.4.1). The kind of work is that of the communicator: the caller has looked.
     ///
     /// # Errors
-    /// `MPI_ERR_COMM` for a bad handle, `MPI_ERR_TOPOLOGY` for a neighbourhood where there is none, `MPI_ERR_NO_MEM`,
-    /// `MPI_ERR_COUNT` as [`ScheduleRun::new`].
+    /// `MPI_ERR_BUFFER` when send and receive argument are the same memory, `MPI_ERR_COMM` for a bad handle, `MPI_ERR_TOPOLOGY`
+    /// for a neighbourhood where there is none, `MPI_ERR_NO_MEM`, `MPI_ERR_COUNT` as [`ScheduleRun::new`].
     pub fn start_work(
         &mut self,
         comm: Handle,
@@ -67,6 +67,8 @@ impl Process {
         arguments: Arguments,
         reduction: Option<Reduction>,
     ) -> Result<RequestId> {
+        // Before anything that the members count: a call that fails here has not been made.
+        arguments.send.check_distinct(&arguments.recv)?;
         if let Work::Collective(call) = work
             && matches!(self.asked, Asked::Yes)
             && self.wants_group(comm, call)?

@@ -182,7 +182,6 @@ impl Process {
         let Some((shape, bytes, element, in_place)) = shape(call) else { return Ok(false) };
         let Some(kernel) = kernel(reduction) else { return Ok(false) };
         let Some(needs_slots) = self.can_go_by_rounds(comm, shape, bytes, element)? else { return Ok(false) };
-        arguments.send.check_distinct(&arguments.recv)?;
         let of = self.comms.get_mut(comm)?;
         let mut rounds = match std::mem::replace(&mut of.node.way, OnNode::Lent) {
             OnNode::Ready(rounds) => rounds,
@@ -245,7 +244,7 @@ impl Process {
     /// Starts a nonblocking call by rounds, if it is short and the communicator has cells for such; `None`: it goes by messages.
     ///
     /// # Errors
-    /// Overlapping arguments; all request slots are in use.
+    /// All request slots are in use.
     pub(crate) fn start_by_rounds(
         &mut self,
         comm: Handle,
@@ -277,7 +276,6 @@ impl Process {
             }
             return Ok(None);
         }
-        arguments.send.check_distinct(&arguments.recv)?;
         let started = self.engine.start_in_stream(stream, of.collectives.get(), |rounds| {
             let what = (shape, bytes, element);
             RoundsCall::unattended(rounds, what, arguments.clone(), kernel, in_place)

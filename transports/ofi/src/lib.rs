@@ -27,6 +27,7 @@ mod library;
 mod omni_path;
 mod one_sided;
 mod operations;
+mod signals;
 mod slots;
 mod survey;
 mod transport;

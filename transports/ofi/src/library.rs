@@ -1,5 +1,6 @@
 //! libfabric itself: found and opened when it is first asked for, once in a process, and never closed.
 
+use crate::signals;
 use crate::sys::{self, fi_fabric_attr, fi_info, fid_fabric};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fmt;
@@ -63,7 +64,8 @@ fn linker_error() -> String {
 impl Library {
     fn open() -> std::result::Result<Library, String> {
         // SAFETY: loading runs the constructors of libfabric and of what it links with, as for any program linked with it.
-        let handle = unsafe { libc::dlopen(FILE.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        let handle =
+            signals::keeping(|| unsafe { libc::dlopen(FILE.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) });
         if handle.is_null() {
             return Err(format!(
                 "libfabric cannot be opened ({}): install it (Debian: libfabric1), or put its folder on LD_LIBRARY_PATH",

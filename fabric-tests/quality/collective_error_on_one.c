@@ -19,7 +19,13 @@ static int collective(int kind, const int *in, int *out, MPI_Comm comm)
     case 3: return MPI_Allreduce(in, out, 1, MPI_INT, MPI_SUM, comm);
     case 4: return MPI_Allgather(in, 1, MPI_INT, out, 1, MPI_INT, comm);
     case 5: code = MPI_Iallreduce(in, out, 1, MPI_INT, MPI_SUM, comm, &request); break;
-    default: code = MPI_Ireduce(in, out, 1, MPI_INT, MPI_SUM, 0, comm, &request); break;
+    case 6: code = MPI_Ireduce(in, out, 1, MPI_INT, MPI_SUM, 0, comm, &request); break;
+    default:
+        code = MPI_Allreduce_init(in, out, 1, MPI_INT, MPI_SUM, comm, MPI_INFO_NULL, &request);
+        if (code) return code;
+        CHECK_OK(MPI_Start(&request));
+        CHECK_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+        return MPI_Request_free(&request);
     }
     return code ? code : MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
@@ -30,7 +36,7 @@ int main(int argc, char **argv)
     int in[4], out[4];
 
     for (int before = 0; before < 8; before++) {
-        for (int kind = 0; kind < 7; kind++) {
+        for (int kind = 0; kind < 8; kind++) {
             MPI_Comm comm;
             CHECK_OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
             CHECK_OK(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
@@ -52,7 +58,7 @@ int main(int argc, char **argv)
                 int sum = 0;
                 for (int rank = 0; rank < check_size; rank++) sum += 10 * rank + 1;
                 if (kind == 0) CHECK_INT(out[0], check_rank + 1);
-                else if (kind == 3 || kind == 5) CHECK_INT(out[0], sum);
+                else if (kind == 3 || kind == 5 || kind == 7) CHECK_INT(out[0], sum);
                 else if (kind == 4 || (kind == 1 && check_rank == 0)) CHECK_INT(out[check_size - 1], 10 * (check_size - 1) + 1);
                 else if (check_rank == 0) CHECK_INT(out[0], sum);
             }

@@ -105,6 +105,8 @@ impl Process {
         arguments: Arguments,
         reduction: Option<Reduction>,
     ) -> Result<Handle> {
+        // As in `start_work`.
+        arguments.send.check_distinct(&arguments.recv)?;
         let planning = self.planning();
         let call = match work {
             Work::Collective(call) => self.kept_call(comm, call, &arguments, reduction.as_ref())?,

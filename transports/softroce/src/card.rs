@@ -288,7 +288,8 @@ impl<W: Wire> Card<W> {
     fn transmit(&mut self, clock: Clock) -> bool {
         // What finds no room is offered again the next time.
         if self.waiting.is_none() && !self.device.is_active() {
-            return self.wire.flush() && false;
+            self.wire.flush();
+            return false;
         }
         self.transmit_all(clock)
     }

@@ -26,6 +26,7 @@ mod paces;
 mod parting;
 mod peers;
 mod pieces;
+mod progress;
 mod receive;
 mod requests;
 mod rounds;

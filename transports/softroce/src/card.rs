@@ -188,6 +188,12 @@ impl<W: Wire> Card<W> {
         }
     }
 
+    /// The way of its datagrams.
+    #[cfg(test)]
+    pub(crate) fn wire(&self) -> &W {
+        &self.wire
+    }
+
     /// The device inside.
     pub fn device(&self) -> &Device<HostMemory> {
         &self.device
@@ -280,6 +286,8 @@ impl<W: Wire> Card<W> {
         if !self.wire.send_last(to, &self.outgoing) {
             self.waiting = Some(to);
         }
+        // It may have been put to others that found none.
+        self.wire.flush();
         true
     }
 

@@ -1,9 +1,12 @@
 use super::*;
 use crate::arena::Arena;
+use crate::card::{Card, Wire};
 use crate::wire::{Aeth, Syndrome};
+use std::time::Duration;
+use weft_api::Bell;
 use weft_api::verbs::{
-    Access, CompletionQueueId, ProtectionDomain, QueuePairPlan, Remote, RemoteAddress, RemoteKey, Sending,
-    Service, WorkRequest,
+    Access, CompletionQueueId, Hca, ProtectionDomain, QueuePairPlan, Remote, RemoteAddress, RemoteKey,
+    Sending, Service, WorkRequest,
 };
 use weft_sim::{Random, seeds, worlds};
 
@@ -19,8 +22,14 @@ fn device(first_packet: u32, max_send: u32) -> (Device<Arena>, QueuePairNumber, 
     let queue = device.make_completion_queue(1 << 10);
     let number = device.make_queue_pair(plan(domain, queue, max_send)).unwrap();
     device.initialise(number).unwrap();
+    device.ready_to_receive(number, Some(remote())).unwrap();
+    device.ready_to_send(number, Some(sending(first_packet))).unwrap();
+    (device, number, queue)
+}
+
+fn remote() -> Remote {
     let there: SocketAddr = THERE.parse().unwrap();
-    let remote = Remote {
+    Remote {
         address: there.into(),
         by: 0,
         queue_pair: QueuePairNumber(77),
@@ -29,11 +38,11 @@ fn device(first_packet: u32, max_send: u32) -> (Device<Arena>, QueuePairNumber, 
         max_incoming_reads: 1,
         not_ready_code: 1,
         access: Access::default(),
-    };
-    device.ready_to_receive(number, Some(remote)).unwrap();
-    let sending = Sending { first_packet, timeout: 8, retries: 7, not_ready_retries: 7, max_reads: 1 };
-    device.ready_to_send(number, Some(sending)).unwrap();
-    (device, number, queue)
+    }
+}
+
+fn sending(first_packet: u32) -> Sending {
+    Sending { first_packet, timeout: 8, retries: 7, not_ready_retries: 7, max_reads: 1 }
 }
 
 fn plan(domain: ProtectionDomain, queue: CompletionQueueId, max_send: u32) -> QueuePairPlan {
@@ -135,4 +144,64 @@ fn run(seed: u64) {
 #[test]
 fn the_short_way_does_what_the_general_one_does() {
     worlds(seeds(300), run);
+}
+
+/// A wire that keeps what is sent until it is flushed.
+#[derive(Default)]
+struct Keeping {
+    kept: usize,
+    left: usize,
+}
+
+#[derive(Clone)]
+struct Silent;
+
+impl Bell for Silent {
+    fn arm(&self) {}
+    fn sleep(&self, _: Duration) {}
+    fn disarm(&self) {}
+}
+
+impl Wire for Keeping {
+    type Bell = Silent;
+
+    fn now(&self) -> Nanos {
+        0
+    }
+
+    fn send(&mut self, _: SocketAddr, _: &[u8]) -> bool {
+        self.kept += 1;
+        true
+    }
+
+    fn flush(&mut self) -> bool {
+        self.left += std::mem::take(&mut self.kept);
+        true
+    }
+
+    fn receive(&mut self, _: &mut Vec<u8>) -> Option<SocketAddr> {
+        None
+    }
+
+    fn bell(&self) -> Silent {
+        Silent
+    }
+
+    fn mtu(&self) -> u32 {
+        256
+    }
+}
+
+/// What a call has posted has left when it returns, whether datagrams leave alone or together.
+#[test]
+fn what_is_sent_at_once_is_not_kept_by_the_wire() {
+    let mut card = Card::new(HERE.parse().unwrap(), Keeping::default());
+    let queue = card.make_completion_queue(8).unwrap();
+    let number = card.make_queue_pair(plan(ProtectionDomain(0), queue, 8)).unwrap();
+    card.open_queue_pair(number, Some((remote(), sending(0)))).unwrap();
+    for sent in 1..=4 {
+        card.send_few(number, sent, b"12345678", false).unwrap();
+        let wire = card.wire();
+        assert_eq!((wire.left as u64, wire.kept), (sent, 0));
+    }
 }

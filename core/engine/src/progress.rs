@@ -38,7 +38,8 @@ impl Engine {
         self.move_rest(moved)
     }
 
-    /// Whether [`Engine::move_rest`] has anything to do when the transports moved nothing.
+    /// Whether [`Engine::move_rest`] has anything to do when the transports moved nothing. Asked over fabrics alone; out of line, so that
+    /// shared memory keeps its registers.
     #[cold]
     #[inline(never)]
     pub(crate) fn has_rest(&self) -> bool {

@@ -92,7 +92,7 @@ pub(crate) fn bytes_of<M: Memory>(
     }
 }
 
-pub(crate) fn opcode(work: Work, first: bool, last: bool) -> Opcode {
+fn opcode(work: Work, first: bool, last: bool) -> Opcode {
     match work {
         Work::Send { immediate } => match (first, last, immediate.is_some()) {
             (true, false, _) => Opcode::SEND_FIRST,

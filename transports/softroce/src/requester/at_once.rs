@@ -5,12 +5,11 @@
 
 use super::{Cursor, Entry, Requester};
 use crate::device::{Device, note_deadline};
-use crate::emission::opcode;
+use crate::emission::emit;
 use crate::memory::Memory;
-use crate::psn::Psn;
 use crate::request::{Data, Few, Posted};
 use crate::wire::icrc::{self, Flow};
-use crate::wire::{Opcode, Packet, Reth};
+use crate::wire::{Opcode, Packet};
 use std::net::SocketAddr;
 use weft_api::verbs::{Nanos, QueuePairNumber, QueuePairState, Work};
 
@@ -61,7 +60,7 @@ impl<M: Memory> Device<M> {
         }
         let was_armed = requester.deadline().is_some();
         datagram.clear();
-        requester.send_at_once(short, now, remote.queue_pair, datagram)?;
+        requester.send_at_once(short, now, remote.queue_pair, &self.memory, datagram)?;
         if !was_armed {
             note_deadline(&mut self.deadlines, pair);
         }
@@ -81,6 +80,7 @@ impl Requester {
         short: &Short<'_>,
         now: impl FnOnce() -> Nanos,
         to: QueuePairNumber,
+        memory: &impl Memory,
         out: &mut Vec<u8>,
     ) -> Option<()> {
         let psn = self.next;
@@ -110,36 +110,19 @@ impl Requester {
         if asks {
             self.asked = psn;
         }
-        emit(short, psn, to, asks, out);
+        if matches!(short.work, Work::Send { immediate: None }) {
+            // The most frequent one by itself: its headers are known beforehand.
+            let wire = Packet { ack_request: asks, ..Packet::new(Opcode::SEND_ONLY, to.0, psn) };
+            wire.emit_around(short.bytes.len(), out, |out| out.extend_from_slice(short.bytes));
+        } else {
+            let written = emit(&self.queue[index], 0, psn, to, self.mtu, asks, memory, out);
+            debug_assert!(written.is_ok(), "the bytes lie in the request");
+        }
         if self.deadline.is_none() {
             self.arm(now());
         }
         Some(())
     }
-}
-
-/// Writes the packet of a send or a write that is one.
-#[inline]
-fn emit(short: &Short<'_>, psn: Psn, to: QueuePairNumber, asks: bool, out: &mut Vec<u8>) {
-    let (bytes, to) = (short.bytes, to.0);
-    // The most frequent one by itself: its opcode is known beforehand.
-    let mut wire = match short.work {
-        Work::Send { immediate: None } => {
-            let wire = Packet { ack_request: asks, ..Packet::new(Opcode::SEND_ONLY, to, psn) };
-            return wire.emit_around(bytes.len(), out, |out| out.extend_from_slice(bytes));
-        }
-        work => Packet { ack_request: asks, ..Packet::new(opcode(work, true, true), to, psn) },
-    };
-    match short.work {
-        Work::Write { to, immediate } => {
-            let length = bytes.len() as u32;
-            wire.reth = Some(Reth { address: to.address, rkey: to.key.0, length });
-            wire.immediate = immediate;
-        }
-        Work::Send { immediate } => wire.immediate = immediate,
-        _ => unreachable!("neither a send nor a write is posted as a short request"),
-    }
-    wire.emit_around(bytes.len(), out, |out| out.extend_from_slice(bytes));
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use crate::device::{Device, Flow};
 use crate::host_memory::HostMemory;
 use crate::request::{MAX_INLINE, MAX_MESSAGE, MAX_SEGMENTS};
-use crate::requester::Short;
+use crate::requester::{Short, USUAL_WINDOW};
 use std::net::SocketAddr;
 use std::time::Instant;
 use weft_api::Bell;
@@ -33,6 +33,26 @@ impl Clock {
     }
 }
 
+/// A datagram that came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival<'a> {
+    /// Who sent it.
+    pub from: SocketAddr,
+    /// At which of the device's addresses it arrived; `None`: at its own.
+    pub at: Option<SocketAddr>,
+    /// The identification in its IPv4 header, where the wire sees it; 0 elsewhere.
+    pub identification: u16,
+    /// What it carries.
+    pub datagram: &'a [u8],
+}
+
+impl<'a> Arrival<'a> {
+    /// At the device's own address, of a wire that sees no IPv4 header.
+    pub fn new(from: SocketAddr, datagram: &'a [u8]) -> Arrival<'a> {
+        Arrival { from, at: None, identification: 0, datagram }
+    }
+}
+
 /// A way for datagrams, and a clock.
 pub trait Wire {
     /// What sleeps until a datagram comes.
@@ -43,10 +63,11 @@ pub trait Wire {
     fn clock(&self) -> Clock {
         Clock::At(self.now())
     }
-    /// Sends a datagram, now or with the next ones. `false`: no room now; it must be offered again.
-    fn send(&mut self, to: SocketAddr, datagram: &[u8]) -> bool;
+    /// Sends a datagram, now or with the next ones; what is in `datagram` afterwards means nothing. `false`: no room now; it is as it was and
+    /// must be offered again.
+    fn send(&mut self, to: SocketAddr, datagram: &mut Vec<u8>) -> bool;
     /// As [`Wire::send`], of the last datagram for now, which nothing need wait for. `false`: it must be offered again.
-    fn send_last(&mut self, to: SocketAddr, datagram: &[u8]) -> bool {
+    fn send_last(&mut self, to: SocketAddr, datagram: &mut Vec<u8>) -> bool {
         self.send(to, datagram)
     }
     /// Lets what was kept back for company leave. `false`: no room now.
@@ -67,19 +88,11 @@ pub trait Wire {
         let _ = to;
         None
     }
-    /// At which of its addresses the datagram arrived that was received last; `None`: the device's own.
-    fn arrived_at(&self) -> Option<SocketAddr> {
-        None
-    }
-    /// Receives a datagram into `buffer` (cleared first), and says who sent it.
-    fn receive(&mut self, buffer: &mut Vec<u8>) -> Option<SocketAddr>;
+    /// Receives a datagram. `buffer` is room for it, where the wire has none.
+    fn receive<'a>(&'a mut self, buffer: &'a mut Vec<u8>) -> Option<Arrival<'a>>;
     /// Whether another datagram is likely to be there already: a look may cost as much as a datagram.
     fn goes_on(&self) -> bool {
         true
-    }
-    /// The identification in the IPv4 header of the datagram that was received last, where the wire sees it; 0 elsewhere.
-    fn identification(&self) -> u16 {
-        0
     }
     /// What the network has said of an address where nobody is, each once.
     fn unreachable(&mut self) -> Option<Unreachable> {
@@ -108,6 +121,10 @@ pub trait Wire {
     }
     /// Largest payload of a packet that the way carries whole.
     fn mtu(&self) -> u32;
+    /// Packets of one connection that find room at the other end while nobody takes them in, as far as is known.
+    fn room(&self) -> u32 {
+        USUAL_WINDOW
+    }
 }
 
 /// Nobody is there.
@@ -124,8 +141,9 @@ pub(crate) fn is_of_connection(datagram: &[u8]) -> bool {
     datagram.first().is_some_and(|opcode| opcode >> 5 == 0)
 }
 
-/// Datagrams taken in or given out before the caller gets its turn.
-const BURST: usize = 64;
+/// Datagrams taken in before answers leave, and given out before the caller gets its turn.
+const TAKEN: usize = 64;
+const GIVEN: usize = 256;
 
 /// Requests to one peer in a row, outside of turns, that leave at once although they may wait for each other: programs that post a
 /// few and then compute keep nothing back.
@@ -169,6 +187,7 @@ impl<W: Wire> Card<W> {
         let mut device = Device::new(local, HostMemory::new());
         let domain = device.make_domain();
         device.wait_for_the_silent(wire.tells_unreachable());
+        device.widen(wire.room());
         Card {
             device,
             domain,
@@ -283,7 +302,7 @@ impl<W: Wire> Card<W> {
             return false;
         };
         // What finds no room is offered again the next time.
-        if !self.wire.send_last(to, &self.outgoing) {
+        if !self.wire.send_last(to, &mut self.outgoing) {
             self.waiting = Some(to);
         }
         // It may have been put to others that found none.
@@ -304,7 +323,7 @@ impl<W: Wire> Card<W> {
 
     fn transmit_all(&mut self, clock: Clock) -> bool {
         let mut moved = false;
-        for _ in 0..BURST {
+        for _ in 0..GIVEN {
             let to = match self.waiting.take() {
                 Some(to) => to,
                 None => {
@@ -320,8 +339,8 @@ impl<W: Wire> Card<W> {
                 }
             };
             let sent = match self.device.is_active() {
-                true => self.wire.send(to, &self.outgoing),
-                false => self.wire.send_last(to, &self.outgoing),
+                true => self.wire.send(to, &mut self.outgoing),
+                false => self.wire.send_last(to, &mut self.outgoing),
             };
             if !sent {
                 self.waiting = Some(to);
@@ -531,11 +550,11 @@ impl<W: Wire> Hca for Card<W> {
         self.turned = now;
         let mut moved = false;
         self.device.memory_mut().begin();
-        for _ in 0..BURST {
-            let Some(from) = self.wire.receive(&mut self.incoming) else { break };
-            let destination = self.wire.arrived_at().unwrap_or_else(|| self.device.local());
-            let flow = Flow { source: from, destination };
-            self.device.receive_by(now, flow, self.wire.identification(), &self.incoming);
+        for _ in 0..TAKEN {
+            let Some(arrival) = self.wire.receive(&mut self.incoming) else { break };
+            let destination = arrival.at.unwrap_or_else(|| self.device.local());
+            let flow = Flow { source: arrival.from, destination };
+            self.device.receive_by(now, flow, arrival.identification, arrival.datagram);
             moved = true;
             if !self.wire.goes_on() {
                 break;

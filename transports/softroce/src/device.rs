@@ -5,7 +5,7 @@ use crate::memory::{self, Memory, Regions};
 use crate::queue_pair::{QueuePair, flushed_receive};
 use crate::queues::{CompletionQueue, ReceiveQueue};
 use crate::request::{self, MAX_INLINE, MAX_MESSAGE, Posted, Received, Segments};
-use crate::requester::{Ended, Requester};
+use crate::requester::{Ended, Requester, USUAL_WINDOW};
 use crate::responder::Responder;
 use crate::wire::icrc;
 use std::collections::{BTreeSet, VecDeque};
@@ -18,6 +18,9 @@ use weft_api::verbs::{
 };
 
 pub use crate::wire::icrc::Flow;
+
+/// Packets that one queue pair may send before others get their turn: as many as a driver can hand on together.
+const ROW: u32 = 64;
 
 /// Something that belongs to no completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +61,10 @@ pub struct Device<M> {
     pub(crate) shared_receives: Vec<ReceiveQueue>,
     /// Queue pairs that may have something to send, each once, in turn.
     pub(crate) active: VecDeque<u32>,
+    /// Packets in a row of the first of them.
+    row: u32,
+    /// Packets of one connection under way at most.
+    widest: u32,
     /// What time alone will have to do: at most one entry of each queue pair, which may be too early.
     pub(crate) deadlines: BTreeSet<(Nanos, u32)>,
     pub(crate) events: VecDeque<Event>,
@@ -82,6 +89,8 @@ impl<M: Memory> Device<M> {
             completion_queues: Vec::new(),
             shared_receives: Vec::new(),
             active: VecDeque::new(),
+            row: 0,
+            widest: USUAL_WINDOW,
             deadlines: BTreeSet::new(),
             events: VecDeque::new(),
             counters: Counters::default(),
@@ -114,6 +123,12 @@ impl<M: Memory> Device<M> {
     /// ([`Device::unreachable`]), beyond the number of retries. For peers whose device moves only while their program calls.
     pub fn wait_for_the_silent(&mut self, patient: bool) {
         self.patient = patient;
+    }
+
+    /// Connections that are made from now on may have so many packets under way, when nothing is lost. For drivers that know how much
+    /// finds room on the way.
+    pub fn widen(&mut self, packets: u32) {
+        self.widest = packets;
     }
 
     /// Where a connection leads that waits beyond its retries, when these begin to run out; each timeout says it again.
@@ -281,11 +296,12 @@ impl<M: Memory> Device<M> {
         number: QueuePairNumber,
         sending: Option<Sending>,
     ) -> Result<(), Refusal> {
+        let widest = self.widest;
         let pair = self.pair_in(number, QueuePairState::ReadyToReceive)?;
         match (pair.plan.service, sending, pair.remote) {
             (Service::Datagram, None, _) => {}
             (Service::ReliableConnection, Some(sending), Some(remote)) => {
-                pair.requester = Some(Requester::new(sending, remote.mtu, pair.plan.max_send));
+                pair.requester = Some(Requester::new(sending, remote.mtu, pair.plan.max_send, widest));
             }
             _ => return Err(Refusal::Invalid),
         }
@@ -486,15 +502,20 @@ impl<M: Memory> Device<M> {
         datagram: &mut Vec<u8>,
         source: impl FnOnce(SocketAddr, Service) -> SocketAddr,
     ) -> Option<SocketAddr> {
-        // Each listed queue pair gets one packet in turn; who has none leaves the list.
+        // Each listed queue pair gets a few packets in turn; who has none leaves the list.
         while let Some(number) = self.active.pop_front() {
             let Some(pair) = self.queue_pairs.get_mut(&number) else { continue };
             datagram.clear();
             let mut ended = Ended::default();
             let to = pair.transmit(&now, &self.regions, &self.memory, &mut ended, datagram);
+            self.row += 1;
             match to {
-                Some(_) if pair.has_more() => self.active.push_back(number),
-                _ => pair.listed = false,
+                Some(_) if pair.has_more() && self.row < ROW => self.active.push_front(number),
+                Some(_) if pair.has_more() => {
+                    self.active.push_back(number);
+                    self.row = 0;
+                }
+                _ => (pair.listed, self.row) = (false, 0),
             }
             let service = pair.plan.service;
             note_deadline(&mut self.deadlines, pair);

@@ -87,7 +87,7 @@ pub(crate) fn bytes_of<M: Memory>(
         }
         Data::Segments(segments) => {
             memory::gather(memory, segments.as_slice(), u64::from(offset), length as usize, out)
-                .inspect_err(|Fault| out.resize(end, 0))
+                .inspect_err(|Fault| out.resize(end, 0)) // As many as were promised.
         }
     }
 }

@@ -13,11 +13,10 @@ use nix::sys::uio::{RemoteIoVec, process_vm_readv, process_vm_writev};
 use nix::unistd::Pid;
 use std::cell::RefCell;
 use std::io::{IoSlice, IoSliceMut};
+use std::ops::Range;
 
 /// Bytes that a read brings along at most.
 const AHEAD: usize = 32 << 10;
-/// Shortest read that brings others along.
-const WORTH: usize = 512;
 /// Bytes of writes that wait at most.
 const ROW: usize = 64 << 10;
 /// No row of writes goes on here.
@@ -31,8 +30,32 @@ pub struct HostMemory {
     pub(crate) arena: Arena,
     /// This process. A forked child must make its own device.
     process: Pid,
-    ahead: RefCell<Row>,
+    ahead: RefCell<Ahead>,
     waiting: RefCell<Row>,
+}
+
+/// What was read together: the first `length` bytes of a buffer that is never filled anew.
+#[derive(Debug)]
+struct Ahead {
+    address: u64,
+    buffer: Box<[u8]>,
+    length: usize,
+}
+
+impl Default for Ahead {
+    fn default() -> Ahead {
+        Ahead { address: 0, buffer: Box::default(), length: 0 }
+    }
+}
+
+impl Ahead {
+    /// Where bytes from an address on lie in the buffer, when all of them are there.
+    #[inline]
+    fn place(&self, address: u64, length: usize) -> Option<Range<usize>> {
+        let start = usize::try_from(address.checked_sub(self.address)?).ok()?;
+        let end = start.checked_add(length)?;
+        (end <= self.length).then_some(start..end)
+    }
 }
 
 /// Bytes from an address on.
@@ -61,7 +84,7 @@ impl HostMemory {
 
     /// A turn of the card begins: the program may have changed its memory.
     pub(crate) fn begin(&mut self) {
-        self.ahead.get_mut().bytes.clear();
+        self.ahead.get_mut().length = 0;
         self.waiting.get_mut().address = NOWHERE;
     }
 
@@ -93,6 +116,38 @@ impl HostMemory {
         length == 0 || [address, last].iter().all(|&at| self.read_now(at, &mut byte) == 1)
     }
 
+    /// Has the bytes used; see [`Memory::append`] for the last but one argument.
+    #[inline]
+    fn with(&self, address: u64, length: usize, more: u64, used: impl FnOnce(&[u8])) -> Result<(), Fault> {
+        if address >= FIRST {
+            used(self.arena.bytes(address, length));
+            return Ok(());
+        }
+        self.settle();
+        let ahead = &mut *self.ahead.borrow_mut();
+        let place =
+            ahead.place(address, length).map_or_else(|| self.read_ahead(ahead, address, length, more), Ok)?;
+        used(&ahead.buffer[place]);
+        Ok(())
+    }
+
+    /// Reads bytes and some of those that will be wanted after them.
+    fn read_ahead(
+        &self,
+        ahead: &mut Ahead,
+        address: u64,
+        length: usize,
+        more: u64,
+    ) -> Result<Range<usize>, Fault> {
+        let more = usize::try_from(more).unwrap_or(usize::MAX).min(AHEAD.saturating_sub(length));
+        if ahead.buffer.len() < length + more {
+            ahead.buffer = vec![0; (length + more).max(AHEAD)].into();
+        }
+        ahead.address = address;
+        ahead.length = self.read_now(address, &mut ahead.buffer[..length + more]);
+        ahead.place(address, length).ok_or(Fault)
+    }
+
     /// Bytes that could be read.
     fn read_now(&self, address: u64, into: &mut [u8]) -> usize {
         let there = [RemoteIoVec { base: address as usize, len: into.len() }];
@@ -114,31 +169,18 @@ impl Default for HostMemory {
 
 impl Memory for HostMemory {
     fn read(&self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
-        if address >= FIRST {
-            return self.arena.read(address, into);
-        }
-        self.settle();
-        let end = address.checked_add(into.len() as u64).ok_or(Fault)?;
-        let row = &mut *self.ahead.borrow_mut();
-        if address < row.address || end > row.end() || row.bytes.is_empty() {
-            row.address = address;
-            row.bytes.resize(if into.len() < WORTH { into.len() } else { into.len().max(AHEAD) }, 0);
-            let read = self.read_now(address, &mut row.bytes);
-            row.bytes.truncate(read);
-            if read < into.len() {
-                return Err(Fault);
-            }
-        }
-        let start = (address - row.address) as usize;
-        into.copy_from_slice(&row.bytes[start..start + into.len()]);
-        Ok(())
+        self.with(address, into.len(), 0, |bytes| into.copy_from_slice(bytes))
+    }
+
+    fn append(&self, address: u64, length: usize, more: u64, out: &mut Vec<u8>) -> Result<(), Fault> {
+        self.with(address, length, more, |bytes| out.extend_from_slice(bytes))
     }
 
     fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
         if address >= FIRST {
             return self.arena.write(address, bytes);
         }
-        self.ahead.get_mut().bytes.clear();
+        self.ahead.get_mut().length = 0;
         let row = self.waiting.get_mut();
         if row.end() == address && address != NOWHERE && row.bytes.len() + bytes.len() <= ROW {
             row.bytes.extend(bytes);

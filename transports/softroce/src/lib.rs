@@ -52,7 +52,7 @@ pub mod wire;
 
 pub use arena::Arena;
 pub use bell::UdpBell;
-pub use card::{Card, Clock, Unreachable, Wire};
+pub use card::{Arrival, Card, Clock, Unreachable, Wire};
 pub use datagram::{DATAGRAM_PREFIX, MAX_DATAGRAM};
 pub use device::{Counters, Device, Event, Flow};
 pub use faults::Faults;

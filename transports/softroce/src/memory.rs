@@ -13,6 +13,16 @@ pub trait Memory {
     /// # Errors
     /// [`Fault`].
     fn read(&self, address: u64, into: &mut [u8]) -> Result<(), Fault>;
+    /// Appends bytes. `more` of those behind them will be wanted soon.
+    ///
+    /// # Errors
+    /// [`Fault`]; some may have been appended.
+    fn append(&self, address: u64, length: usize, more: u64, out: &mut Vec<u8>) -> Result<(), Fault> {
+        let _ = more;
+        let start = out.len();
+        out.resize(start + length, 0);
+        self.read(address, &mut out[start..])
+    }
     /// Copies bytes in.
     ///
     /// # Errors
@@ -142,10 +152,8 @@ pub(crate) fn gather<M: Memory>(
     length: usize,
     out: &mut Vec<u8>,
 ) -> Result<(), Fault> {
-    for_each_part(segments, offset, length as u64, |address, part| {
-        let start = out.len();
-        out.resize(start + part as usize, 0);
-        memory.read(address, &mut out[start..])
+    for_each_part(segments, offset, length as u64, |address, part, more| {
+        memory.append(address, part as usize, more, out)
     })
 }
 
@@ -156,18 +164,19 @@ pub(crate) fn scatter<M: Memory>(
     offset: u64,
     mut bytes: &[u8],
 ) -> Result<(), Fault> {
-    for_each_part(segments, offset, bytes.len() as u64, |address, part| {
+    for_each_part(segments, offset, bytes.len() as u64, |address, part, _| {
         let (now, later) = bytes.split_at(part as usize);
         bytes = later;
         memory.write(address, now)
     })
 }
 
+/// `each` is given an address, how many bytes there are meant, and how many more follow in that segment.
 fn for_each_part(
     segments: &[Segment],
     mut offset: u64,
     mut length: u64,
-    mut each: impl FnMut(u64, u64) -> Result<(), Fault>,
+    mut each: impl FnMut(u64, u64, u64) -> Result<(), Fault>,
 ) -> Result<(), Fault> {
     for segment in segments {
         let here = u64::from(segment.length);
@@ -179,7 +188,7 @@ fn for_each_part(
         if part == 0 {
             break;
         }
-        each(segment.address + offset, part)?;
+        each(segment.address + offset, part, here - offset - part)?;
         offset = 0;
         length -= part;
     }

@@ -6,7 +6,7 @@
 //! has it. IPv6 has no identification; its packets leave from that socket.
 
 use crate::bell::{Due, UdpBell};
-use crate::card::{Card, Wire};
+use crate::card::{Arrival, Card, Wire};
 use crate::trace::with_headers;
 use crate::udp::packet_mtu;
 use crate::wire::UDP_PORT;
@@ -46,7 +46,6 @@ pub struct Raw {
     started: Instant,
     mtu: u32,
     bytes: Vec<u8>,
-    identification: u16,
 }
 
 impl Raw {
@@ -92,7 +91,6 @@ impl Raw {
             started,
             mtu: packet_mtu(link_mtu),
             bytes: Vec::new(),
-            identification: 0,
         })
     }
 
@@ -116,7 +114,7 @@ impl Wire for Raw {
         self.started.elapsed().as_nanos() as Nanos
     }
 
-    fn send(&mut self, to: SocketAddr, datagram: &[u8]) -> bool {
+    fn send(&mut self, to: SocketAddr, datagram: &mut Vec<u8>) -> bool {
         // Any other failure (an unreachable peer, say) is a lost datagram: retries find out.
         let Some(outgoing) = &self.outgoing else {
             let result = self.port.send_to(datagram, to);
@@ -134,22 +132,20 @@ impl Wire for Raw {
         )
     }
 
-    fn receive(&mut self, buffer: &mut Vec<u8>) -> Option<SocketAddr> {
+    fn receive<'a>(&'a mut self, buffer: &'a mut Vec<u8>) -> Option<Arrival<'a>> {
         loop {
             let from = self.take_in()?;
             let parsed =
                 if from.is_ipv4() { parse_ipv4(&self.bytes) } else { parse_udp(from, 0, &self.bytes) };
             if let Some(packet) = parsed.filter(|packet| packet.port == self.local.port()) {
-                self.identification = packet.identification;
                 buffer.clear();
                 buffer.extend(packet.datagram);
-                return Some(packet.from);
+                return Some(Arrival {
+                    identification: packet.identification,
+                    ..Arrival::new(packet.from, buffer)
+                });
             }
         }
-    }
-
-    fn identification(&self) -> u16 {
-        self.identification
     }
 
     fn bell(&self) -> UdpBell {

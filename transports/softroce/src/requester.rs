@@ -17,15 +17,15 @@ use weft_api::verbs::{
     CompletedWork, Completion, CompletionStatus, Nanos, ProtectionDomain, QueuePairNumber, Sending, Work,
 };
 
-/// Packets in flight at most; also what a new connection may send before it hears anything.
-const MAX_WINDOW: u32 = 128;
+/// Packets in flight at most, unless the device says more ([`crate::Device::widen`]).
+pub(crate) const USUAL_WINDOW: u32 = 128;
 /// Packets in flight at least, however lossy the way is.
 const MIN_WINDOW: u32 = 2;
-/// An acknowledgement is asked for at least this often.
+/// An acknowledgement is asked for at least this often, or eight times in a window.
 const ACK_EVERY: u32 = 16;
-/// Bytes of a read that are asked for at a time. Nothing but the requester paces the answers: with those of the other reads
-/// under way they must fit into the buffers on the way.
-const READ_PART: u32 = 32 << 10;
+/// Bytes of a read that are asked for at a time, unless half the window is less. Nothing but the requester paces the answers: with those
+/// of the other reads under way they must fit into the buffers on the way.
+const READ_PART: u32 = 256 << 10;
 /// So many timeouts in a row are not explained by lost packets any more.
 const OVERDUE: u8 = 3;
 
@@ -69,6 +69,10 @@ pub(crate) struct Requester {
     config: Sending,
     mtu: u32,
     window: u32,
+    /// What it grows to.
+    widest: u32,
+    /// Nothing was lost yet: it grows fast.
+    unhurt: bool,
     /// Acknowledged packets since the window last grew.
     credit: u32,
     retries_left: u8,
@@ -96,7 +100,7 @@ pub(crate) struct Ended {
 }
 
 impl Requester {
-    pub(crate) fn new(config: Sending, mtu: u32, room: u32) -> Requester {
+    pub(crate) fn new(config: Sending, mtu: u32, room: u32, widest: u32) -> Requester {
         let first = Psn::new(config.first_packet);
         Requester {
             queue: VecDeque::new(),
@@ -107,7 +111,9 @@ impl Requester {
             unacknowledged: first,
             config,
             mtu,
-            window: MAX_WINDOW / 4,
+            window: widest / 4,
+            widest,
+            unhurt: true,
             credit: 0,
             retries_left: config.retries,
             doubted: false,
@@ -210,7 +216,7 @@ impl Requester {
         let newest = last && index + 1 == self.queue.len();
         last && entry.request.signaled
             || psn.plus(1).ahead_of(self.unacknowledged) >= self.window as i32
-            || psn.ahead_of(self.asked) >= ACK_EVERY as i32
+            || psn.ahead_of(self.asked) >= (self.window / 8).max(ACK_EVERY) as i32
             || newest && (self.overdue || self.len() * 2 >= self.room)
     }
 
@@ -228,7 +234,7 @@ impl Requester {
                 return false;
             }
         }
-        let most = (READ_PART / self.mtu).max(1);
+        let most = (READ_PART / self.mtu).min(self.window / 2).max(1);
         if matches!(entry.request.work, Work::Read { .. }) && entry.packets > most {
             let length = most * self.mtu;
             let part = Entry {
@@ -426,6 +432,7 @@ impl Requester {
 
     fn go_back_once(&mut self, now: Nanos) {
         if self.went_back_at != Some(self.unacknowledged) {
+            self.shrink();
             self.go_back(now);
             self.went_back_at = Some(self.unacknowledged);
         }
@@ -479,7 +486,7 @@ impl Requester {
             return self.fail(CompletionStatus::RetriesExceeded, ended, own);
         }
         self.retries_left = self.retries_left.saturating_sub(1);
-        self.window = MIN_WINDOW;
+        (self.window, self.unhurt) = (MIN_WINDOW, false);
         self.went_back_at = None;
         self.go_back(now);
     }
@@ -504,12 +511,14 @@ impl Requester {
         self.credit += packets;
         if self.credit >= self.window {
             self.credit = 0;
-            self.window = (self.window * 2).min(self.window + ACK_EVERY).min(MAX_WINDOW);
+            let slowly = if self.unhurt { self.widest } else { self.window + ACK_EVERY };
+            self.window = (self.window * 2).min(slowly).min(self.widest);
         }
     }
 
     fn shrink(&mut self) {
         self.window = (self.window / 2).max(MIN_WINDOW);
+        self.unhurt = false;
         self.credit = 0;
     }
 

@@ -54,8 +54,6 @@ pub(crate) struct Responder {
     answers: VecDeque<Answer>,
     remembered: VecDeque<Remembered>,
     config: Remote,
-    /// What the answer to a read is put together from.
-    payload: Vec<u8>,
 }
 
 /// What a packet led to.
@@ -94,7 +92,6 @@ impl Responder {
             answers: VecDeque::new(),
             remembered: VecDeque::new(),
             config,
-            payload: Vec::new(),
         }
     }
 
@@ -454,19 +451,6 @@ impl Responder {
             Answer::Read { psn, address, rkey, left, first, msn } => {
                 let length = (*left).min(self.config.mtu);
                 let allowed = regions.allows_remote(domain, *rkey, *address, length, Right::Read);
-                self.payload.resize(length as usize, 0);
-                let read = match allowed && length > 0 {
-                    true => memory.read(*address, &mut self.payload),
-                    false => Ok(()),
-                };
-                if !allowed || read.is_err() {
-                    // The region was taken back, or the memory unmapped, while it was being read.
-                    let (psn, msn) = (*psn, *msn);
-                    let syndrome = if allowed { Syndrome::RemoteOperation } else { Syndrome::RemoteAccess };
-                    self.answers.clear();
-                    self.answers.push_back(Answer::Acknowledge { psn, syndrome, msn });
-                    return self.transmit(domain, regions, memory, out);
-                }
                 let opcode = match (*first, length == *left) {
                     (true, true) => Opcode::READ_RESPONSE_ONLY,
                     (true, false) => Opcode::READ_RESPONSE_FIRST,
@@ -477,7 +461,24 @@ impl Responder {
                 if opcode != Opcode::READ_RESPONSE_MIDDLE {
                     packet.aeth = Some(Aeth { syndrome: Syndrome::UNCOUNTED, msn: *msn });
                 }
-                packet.emit_around(length as usize, out, |out| out.extend(&self.payload));
+                let begin = out.len();
+                let mut read = Ok(());
+                packet.emit_around(length as usize, out, |out| {
+                    let end = out.len() + length as usize;
+                    if allowed && length > 0 {
+                        read = memory.append(*address, length as usize, u64::from(*left - length), out);
+                    }
+                    out.resize(end, 0);
+                });
+                if !allowed || read.is_err() {
+                    // The region was taken back, or the memory unmapped, while it was being read.
+                    let (psn, msn) = (*psn, *msn);
+                    let syndrome = if allowed { Syndrome::RemoteOperation } else { Syndrome::RemoteAccess };
+                    out.truncate(begin);
+                    self.answers.clear();
+                    self.answers.push_back(Answer::Acknowledge { psn, syndrome, msn });
+                    return self.transmit(domain, regions, memory, out);
+                }
                 *psn = psn.plus(1);
                 *address += u64::from(length);
                 *left -= length;

@@ -1,6 +1,6 @@
 //! A wire that writes down what passes, in the format that packet dissectors read.
 
-use crate::card::{Clock, Unreachable, Wire, is_of_connection};
+use crate::card::{Arrival, Clock, Unreachable, Wire, is_of_connection};
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
 use weft_api::verbs::Nanos;
@@ -153,13 +153,20 @@ impl<W: Wire, O: Write> Traced<W, O> {
     pub fn new(wire: W, local: SocketAddr, capture: Capture<O>) -> Traced<W, O> {
         Traced { wire, local, capture: Some(capture) }
     }
+}
 
-    fn note(&mut self, from: SocketAddr, to: SocketAddr, identification: u16, datagram: &[u8]) {
-        let now = self.wire.now();
-        let Some(capture) = &mut self.capture else { return };
-        if capture.write_identified(now, (from, to), identification, datagram).is_err() {
-            self.capture = None;
-        }
+/// Writes a datagram down, from where to where.
+fn note<O: Write>(
+    capture: &mut Option<Capture<O>>,
+    now: Nanos,
+    way: (SocketAddr, SocketAddr),
+    identification: u16,
+    datagram: &[u8],
+) {
+    if let Some(going_on) = capture
+        && going_on.write_identified(now, way, identification, datagram).is_err()
+    {
+        *capture = None;
     }
 }
 
@@ -174,23 +181,26 @@ impl<W: Wire, O: Write> Wire for Traced<W, O> {
         self.wire.clock()
     }
 
-    fn send(&mut self, to: SocketAddr, datagram: &[u8]) -> bool {
+    fn send(&mut self, to: SocketAddr, datagram: &mut Vec<u8>) -> bool {
+        let copy = datagram.clone();
         let sent = self.wire.send(to, datagram);
         if sent {
-            let exit = match is_of_connection(datagram) {
+            let exit = match is_of_connection(&copy) {
                 true => self.wire.source(to),
                 false => self.wire.leaves_by(to),
             };
-            self.note(exit.unwrap_or(self.local), to, 0, datagram);
+            let way = (exit.unwrap_or(self.local), to);
+            note(&mut self.capture, self.wire.now(), way, 0, &copy);
         }
         sent
     }
 
-    fn receive(&mut self, buffer: &mut Vec<u8>) -> Option<SocketAddr> {
-        let from = self.wire.receive(buffer)?;
-        let at = self.wire.arrived_at().unwrap_or(self.local);
-        self.note(from, at, self.wire.identification(), buffer);
-        Some(from)
+    fn receive<'a>(&'a mut self, buffer: &'a mut Vec<u8>) -> Option<Arrival<'a>> {
+        let now = self.wire.now();
+        let arrival = self.wire.receive(buffer)?;
+        let way = (arrival.from, arrival.at.unwrap_or(self.local));
+        note(&mut self.capture, now, way, arrival.identification, arrival.datagram);
+        Some(arrival)
     }
 
     fn flush(&mut self) -> bool {
@@ -209,16 +219,8 @@ impl<W: Wire, O: Write> Wire for Traced<W, O> {
         self.wire.leaves_by(to)
     }
 
-    fn arrived_at(&self) -> Option<SocketAddr> {
-        self.wire.arrived_at()
-    }
-
     fn goes_on(&self) -> bool {
         self.wire.goes_on()
-    }
-
-    fn identification(&self) -> u16 {
-        self.wire.identification()
     }
 
     fn unreachable(&mut self) -> Option<Unreachable> {
@@ -235,6 +237,10 @@ impl<W: Wire, O: Write> Wire for Traced<W, O> {
 
     fn bell(&self) -> W::Bell {
         self.wire.bell()
+    }
+
+    fn room(&self) -> u32 {
+        self.wire.room()
     }
 
     fn is_awaited(&self) -> bool {

@@ -5,15 +5,16 @@
 //! addresses where nobody is, the kernel keeps for us (`IP_RECVERR`).
 
 use crate::bell::{Due, UdpBell};
-use crate::card::{Card, Clock, Unreachable, Wire, is_of_connection};
+use crate::card::{Arrival, Card, Clock, Unreachable, Wire, is_of_connection};
 use crate::entrance::{Doors, Entrance, Look};
 use crate::exits::{self, Exits};
 use crate::faults::{Faults, Mischief};
+use crate::requester::USUAL_WINDOW;
 use crate::wire::UDP_PORT;
 use nix::errno::Errno;
 use nix::sys::socket::{
-    ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage, recv, recvmsg, send, sendmsg, setsockopt,
-    sockopt,
+    ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage, getsockopt, recv, recvmsg, send, sendmsg,
+    setsockopt, sockopt,
 };
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -28,10 +29,14 @@ const HEADERS: u32 = 40 + 8 + 12 + 28 + 4;
 
 /// Bytes the kernel shall hold for us; it may hold fewer.
 const SOCKET_BUFFER: usize = 8 << 20;
+/// Packets of a connection under way where it does: of a few such peers they find room at the same time, even if each takes a page or two.
+const WIDE: u32 = 512;
 
 /// Most datagrams that leave with one call (the kernel's limit), and most bytes of them.
 const MOST_JOINED: usize = 64;
-const MOST_BYTES: usize = 60_000;
+const MOST_BYTES: usize = 65_000;
+/// Datagrams in a row after which the first of them leave: the other end takes these in while the next are made.
+const FIRST_JOINED: usize = 32;
 /// Most bytes that come with one call: an IP packet.
 const MOST_RECEIVED: usize = 1 << 16;
 /// Turns in a row with something, after which each looks until there is nothing more.
@@ -71,7 +76,11 @@ pub struct Udp {
 /// Datagrams that leave together: all as long as the first, but for the last.
 #[derive(Debug, Default)]
 struct Joined {
-    bytes: Vec<u8>,
+    /// The first `number`; behind them is room for others, changed for theirs.
+    datagrams: Vec<Vec<u8>>,
+    /// How many leave together at most.
+    limit: usize,
+    bytes: usize,
     to: Option<SocketAddr>,
     each: usize,
     number: usize,
@@ -90,23 +99,32 @@ impl Joined {
                 && self.of_connections == is_of_connection(datagram)
                 && !self.closed
                 && length <= self.each
-                && self.number < MOST_JOINED
-                && self.bytes.len() + length <= MOST_BYTES
+                && self.number < self.limit
+                && self.bytes + length <= MOST_BYTES
     }
 
-    fn push(&mut self, to: SocketAddr, datagram: &[u8]) {
+    fn push(&mut self, to: SocketAddr, datagram: &mut Vec<u8>) {
         if self.number == 0 {
             (self.to, self.each) = (Some(to), datagram.len());
             self.of_connections = is_of_connection(datagram);
         }
         self.closed = datagram.len() < self.each;
+        self.bytes += datagram.len();
+        if self.number == self.datagrams.len() {
+            self.datagrams.push(Vec::new());
+        }
+        std::mem::swap(&mut self.datagrams[self.number], datagram);
         self.number += 1;
-        self.bytes.extend(datagram);
+    }
+
+    /// Gives back the only one.
+    fn take_back(&mut self, datagram: &mut Vec<u8>) {
+        std::mem::swap(&mut self.datagrams[0], datagram);
+        self.clear();
     }
 
     fn clear(&mut self) {
-        self.bytes.clear();
-        (self.number, self.closed) = (0, false);
+        (self.number, self.bytes, self.closed) = (0, 0, false);
     }
 }
 
@@ -158,7 +176,7 @@ impl Udp {
             due: Arc::new(Due::new(started)),
             started,
             mtu: packet_mtu(link_mtu),
-            outgoing: Joined::default(),
+            outgoing: Joined { limit: FIRST_JOINED, ..Joined::default() },
             mischief: faults.map(Mischief::new),
             exits: Exits::new(address),
             told: Vec::new(),
@@ -186,11 +204,11 @@ impl Wire for Udp {
         Clock::Since(self.started)
     }
 
-    fn send(&mut self, to: SocketAddr, datagram: &[u8]) -> bool {
+    fn send(&mut self, to: SocketAddr, datagram: &mut Vec<u8>) -> bool {
         if let Some(mischief) = &mut self.mischief {
             // What finds no room now is lost as well.
-            let leaving = mischief.of(to, datagram);
-            for (to, datagram) in &leaving {
+            let mut leaving = mischief.of(to, datagram);
+            for (to, datagram) in &mut leaving {
                 let _ = self.join(*to, datagram);
             }
             return true;
@@ -198,27 +216,26 @@ impl Wire for Udp {
         self.join(to, datagram)
     }
 
-    fn send_last(&mut self, to: SocketAddr, datagram: &[u8]) -> bool {
+    fn send_last(&mut self, to: SocketAddr, datagram: &mut Vec<u8>) -> bool {
         if self.outgoing.number > 0 || self.mischief.is_some() {
             return self.send(to, datagram);
         }
-        self.give(to, datagram, datagram.len(), 1, is_of_connection(datagram))
+        self.give(to, std::slice::from_ref(datagram), is_of_connection(datagram))
     }
 
     fn flush(&mut self) -> bool {
+        self.outgoing.limit = FIRST_JOINED;
         self.send_joined()
     }
 
-    fn receive(&mut self, buffer: &mut Vec<u8>) -> Option<SocketAddr> {
+    fn receive<'a>(&'a mut self, _: &'a mut Vec<u8>) -> Option<Arrival<'a>> {
         if self.given >= self.came && self.take_in().is_none() {
             self.streak = 0;
             return None;
         }
-        let end = (self.given + self.each).min(self.came);
-        buffer.clear();
-        buffer.extend(&self.incoming[self.given..end]);
-        self.given = end;
-        self.from
+        let begin = self.given;
+        self.given = (begin + self.each).min(self.came);
+        Some(Arrival::new(self.from?, &self.incoming[begin..self.given]))
     }
 
     fn goes_on(&self) -> bool {
@@ -260,6 +277,12 @@ impl Wire for Udp {
     fn mtu(&self) -> u32 {
         self.mtu
     }
+
+    fn room(&self) -> u32 {
+        // The other end's is taken to be like this one.
+        let granted = getsockopt(&self.doors.own, sockopt::RcvBuf).unwrap_or(0);
+        if granted >= SOCKET_BUFFER { WIDE } else { USUAL_WINDOW }
+    }
 }
 
 impl Udp {
@@ -300,57 +323,59 @@ impl Udp {
     }
 
     /// Puts a datagram to those that leave together. `false`: no room now.
-    fn join(&mut self, to: SocketAddr, datagram: &[u8]) -> bool {
-        if !self.outgoing.takes(to, datagram) && !self.send_joined() {
-            return false;
+    fn join(&mut self, to: SocketAddr, datagram: &mut Vec<u8>) -> bool {
+        if !self.outgoing.takes(to, datagram) {
+            if self.outgoing.number == self.outgoing.limit {
+                self.outgoing.limit = MOST_JOINED;
+            }
+            if !self.send_joined() {
+                return false;
+            }
         }
         self.outgoing.push(to, datagram);
         if self.cuts || self.send_joined() {
             return true;
         }
         // It will be offered again.
-        self.outgoing.clear();
+        self.outgoing.take_back(datagram);
         false
     }
 
     fn send_joined(&mut self) -> bool {
         let Some(to) = self.outgoing.to.filter(|_| self.outgoing.number > 0) else { return true };
-        let Joined { each, number, of_connections, .. } = self.outgoing;
-        let bytes = std::mem::take(&mut self.outgoing.bytes);
-        let sent = self.give(to, &bytes, each, number, of_connections);
-        self.outgoing.bytes = bytes;
+        let Joined { number, of_connections, .. } = self.outgoing;
+        let datagrams = std::mem::take(&mut self.outgoing.datagrams);
+        let sent = self.give(to, &datagrams[..number], of_connections);
+        self.outgoing.datagrams = datagrams;
         if sent {
             self.outgoing.clear();
         }
         sent
     }
 
-    /// Gives the kernel datagrams, `each` bytes long but for the last. `false`: no room now.
-    fn give(
-        &mut self,
-        to: SocketAddr,
-        datagrams: &[u8],
-        each: usize,
-        number: usize,
-        of_connections: bool,
-    ) -> bool {
+    /// Gives the kernel datagrams, as many as [`MOST_JOINED`] at most, all as long as the first but for the last. `false`: no room now.
+    fn give(&mut self, to: SocketAddr, datagrams: &[Vec<u8>], of_connections: bool) -> bool {
         // Datagrams of no connection leave from the device's own port, and so does everything to those that have no exit.
         let exit = if of_connections { self.exits.find(to) } else { None };
-        let each = each as u16;
+        let (number, each) = (datagrams.len(), datagrams[0].len() as u16);
         let cut = [ControlMessage::UdpGsoSegments(&each)];
         let control = if number > 1 { &cut[..] } else { &[] };
-        let bytes = [IoSlice::new(datagrams)];
+        let mut bytes = [IoSlice::new(&[]); MOST_JOINED];
+        for (place, datagram) in bytes.iter_mut().zip(datagrams) {
+            *place = IoSlice::new(datagram);
+        }
+        let bytes = &bytes[..number];
         for _ in 0..TRIES {
             let flags = MsgFlags::empty();
             let sent = match exit {
-                Some(exit) if control.is_empty() => send(exit.socket.as_raw_fd(), datagrams, flags),
+                Some(exit) if control.is_empty() => send(exit.socket.as_raw_fd(), &datagrams[0], flags),
                 Some(exit) => {
                     let nowhere_else = None::<&SockaddrStorage>;
-                    sendmsg(exit.socket.as_raw_fd(), &bytes, control, flags, nowhere_else)
+                    sendmsg(exit.socket.as_raw_fd(), bytes, control, flags, nowhere_else)
                 }
                 None => {
                     let to = SockaddrStorage::from(to);
-                    sendmsg(self.doors.own.as_raw_fd(), &bytes, control, flags, Some(&to))
+                    sendmsg(self.doors.own.as_raw_fd(), bytes, control, flags, Some(&to))
                 }
             };
             match sent {

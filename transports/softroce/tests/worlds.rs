@@ -209,6 +209,8 @@ fn run(seed: u64) {
         ..Plan::default()
     };
     let mut network = Network::new(2, MEMORY, seed, faults);
+    let widest = [8, 32, 128, 512][(seed % 4) as usize];
+    network.devices.iter_mut().for_each(|device| device.widen(widest));
     let live = counted::live();
     for device in &mut network.devices {
         let from = MEMORY - 4096 - LARGEST as usize;

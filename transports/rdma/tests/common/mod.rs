@@ -16,7 +16,7 @@ use weft_api::verbs::{Nanos, PortAddress};
 use weft_api::{Bell, Pollable, Transport};
 use weft_rdma::{Directory, PeerCard, Rdma};
 use weft_sim::Random;
-use weft_softroce::{Card, Unreachable, Wire};
+use weft_softroce::{Arrival, Card, Unreachable, Wire};
 use weft_types::{ContextId, Error, PeerId, Rank, Tag};
 use weft_wire::{Header, Kind};
 
@@ -54,7 +54,6 @@ pub struct Air {
     /// Further addresses of devices, by the first.
     pub more: BTreeMap<SocketAddr, Vec<SocketAddr>>,
     /// Where the datagram arrived that a device took last.
-    at: BTreeMap<SocketAddr, SocketAddr>,
     flying: BTreeMap<(Nanos, u64), (SocketAddr, SocketAddr, Vec<u8>)>,
     /// By the first address of a device: from where, to which of its addresses, what.
     arrived: BTreeMap<SocketAddr, Vec<Came>>,
@@ -96,7 +95,6 @@ impl Air {
             cut: BTreeSet::new(),
             datagrams_only: BTreeSet::new(),
             more: BTreeMap::new(),
-            at: BTreeMap::new(),
             flying: BTreeMap::new(),
             arrived: BTreeMap::new(),
             dead: Vec::new(),
@@ -170,7 +168,7 @@ impl Wire for Antenna {
         self.0.borrow().now
     }
 
-    fn send(&mut self, to: SocketAddr, datagram: &[u8]) -> bool {
+    fn send(&mut self, to: SocketAddr, datagram: &mut Vec<u8>) -> bool {
         let air = &mut *self.0.borrow_mut();
         let Some(from) = air.exit(self.1, to) else { return true };
         if !air.quiet && air.random.chance(0.05) {
@@ -192,15 +190,13 @@ impl Wire for Antenna {
         true
     }
 
-    fn receive(&mut self, buffer: &mut Vec<u8>) -> Option<SocketAddr> {
+    fn receive<'a>(&'a mut self, buffer: &'a mut Vec<u8>) -> Option<Arrival<'a>> {
         let air = &mut *self.0.borrow_mut();
         let arrived = air.arrived.get_mut(&self.1)?;
         let (from, at, datagram) =
             if air.quiet { (!arrived.is_empty()).then(|| arrived.remove(0))? } else { arrived.pop()? };
-        air.at.insert(self.1, at);
-        buffer.clear();
-        buffer.extend(datagram);
-        Some(from)
+        *buffer = datagram;
+        Some(Arrival { at: Some(at), ..Arrival::new(from, buffer) })
     }
 
     fn more_addresses(&self) -> Vec<SocketAddr> {
@@ -213,10 +209,6 @@ impl Wire for Antenna {
 
     fn leaves_by(&self, to: SocketAddr) -> Option<SocketAddr> {
         self.0.borrow().exit(self.1, to)
-    }
-
-    fn arrived_at(&self) -> Option<SocketAddr> {
-        self.0.borrow().at.get(&self.1).copied()
     }
 
     fn unreachable(&mut self) -> Option<Unreachable> {

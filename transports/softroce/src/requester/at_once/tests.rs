@@ -1,6 +1,6 @@
 use super::*;
 use crate::arena::Arena;
-use crate::card::{Card, Wire};
+use crate::card::{Arrival, Card, Wire};
 use crate::wire::{Aeth, Syndrome};
 use std::time::Duration;
 use weft_api::Bell;
@@ -169,7 +169,7 @@ impl Wire for Keeping {
         0
     }
 
-    fn send(&mut self, _: SocketAddr, _: &[u8]) -> bool {
+    fn send(&mut self, _: SocketAddr, _: &mut Vec<u8>) -> bool {
         self.kept += 1;
         true
     }
@@ -179,7 +179,7 @@ impl Wire for Keeping {
         true
     }
 
-    fn receive(&mut self, _: &mut Vec<u8>) -> Option<SocketAddr> {
+    fn receive<'a>(&'a mut self, _: &'a mut Vec<u8>) -> Option<Arrival<'a>> {
         None
     }
 

@@ -52,7 +52,7 @@ impl Side {
         let run = ScheduleRun::new(Arc::clone(schedule), arguments.clone(), reduction.clone(), channel);
         let request = self.engine.start_schedule(run.expect("bound")).expect("started");
         let bell = self.engine.bell();
-        let mut waiter = Waiter::new(self.oversubscribed);
+        let mut waiter = Waiter::new(self.oversubscribed, self.engine.looks());
         loop {
             let moved = self.engine.progress();
             if self.engine.is_complete(request) {

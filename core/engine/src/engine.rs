@@ -420,6 +420,11 @@ impl Engine {
         self.fabric.injected()
     }
 
+    /// How often a blocked caller looks before it lets others have its core, where it has one of its own.
+    pub fn looks(&self) -> u32 {
+        self.fabric.looks()
+    }
+
     /// What a blocked caller sleeps on, without the engine.
     pub fn bell(&self) -> EngineBell {
         self.fabric.bell()

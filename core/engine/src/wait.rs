@@ -1,7 +1,7 @@
 //! How a blocked call waits: spin, then yield, then sleep until rung. Pure policy; the caller's loop is
 //!
 //! ```text
-//! let mut waiter = Waiter::new(oversubscribed);
+//! let mut waiter = Waiter::new(oversubscribed, engine.looks());
 //! loop {
 //!     lock engine; moved = engine.progress(); done = engine.is_complete(request); unlock
 //!     if done { break }
@@ -43,7 +43,6 @@ pub struct Waiter {
     gave_way: bool,
 }
 
-const SPINS: u32 = 2000;
 /// About as long as it takes to change threads: what another core brings meanwhile saves that.
 const SPINS_CROWDED: u32 = 16;
 const YIELDS: u32 = 200;
@@ -57,9 +56,10 @@ const SHORTEST_NAP: Duration = Duration::from_millis(1);
 const LONGEST_NAP: Duration = Duration::from_millis(100);
 
 impl Waiter {
-    /// A waiter for one blocked call; `oversubscribed` when the node runs more ranks than cores.
-    pub fn new(oversubscribed: bool) -> Waiter {
-        Waiter::spinning(oversubscribed, if oversubscribed { 0 } else { SPINS })
+    /// A waiter for one blocked call; `oversubscribed` when the node runs more ranks than cores. Otherwise it looks so often
+    /// ([`crate::Engine::looks`]) before it gives its core away.
+    pub fn new(oversubscribed: bool, looks: u32) -> Waiter {
+        Waiter::spinning(oversubscribed, if oversubscribed { 0 } else { looks })
     }
 
     /// A waiter of a process whose threads outnumber its cores; `spins`: it may keep its core for about as long as a change of
@@ -182,6 +182,8 @@ mod tests {
     use super::*;
     use std::sync::{Arc, Mutex};
 
+    const LOOKS: u32 = 2000;
+
     #[derive(Clone, Default)]
     struct Recorder(Arc<Mutex<Vec<&'static str>>>);
 
@@ -219,7 +221,7 @@ mod tests {
     #[test]
     fn every_sleep_follows_a_look_with_the_bell_armed() {
         for oversubscribed in [false, true] {
-            let (mut waiter, bell) = (Waiter::new(oversubscribed), Recorder::default());
+            let (mut waiter, bell) = (Waiter::new(oversubscribed, LOOKS), Recorder::default());
             pauses_until_armed(&mut waiter, &bell);
             // The caller looked and found nothing; then something that is not the awaited thing.
             waiter.moved();
@@ -243,18 +245,18 @@ mod tests {
     #[test]
     fn ranks_beyond_the_cores_get_to_sleep_at_once() {
         let bell = Recorder::default();
-        assert!(pauses_until_armed(&mut Waiter::new(true), &bell) <= YIELDS_OVERSUBSCRIBED + 2);
-        assert!(pauses_until_armed(&mut Waiter::new(false), &bell) > SPINS);
+        assert!(pauses_until_armed(&mut Waiter::new(true, LOOKS), &bell) <= YIELDS_OVERSUBSCRIBED + 2);
+        assert!(pauses_until_armed(&mut Waiter::new(false, LOOKS), &bell) > LOOKS);
     }
 
     #[test]
     fn movement_begins_the_wait_anew() {
-        let (mut waiter, bell) = (Waiter::new(false), Recorder::default());
-        for _ in 0..SPINS + 10 {
+        let (mut waiter, bell) = (Waiter::new(false, LOOKS), Recorder::default());
+        for _ in 0..LOOKS + 10 {
             waiter.pause(&bell);
         }
         waiter.moved();
-        assert!(pauses_until_armed(&mut waiter, &bell) > SPINS);
+        assert!(pauses_until_armed(&mut waiter, &bell) > LOOKS);
     }
 
     #[test]

@@ -26,7 +26,7 @@ type Post = (Vec<mpsc::Sender<u64>>, mpsc::Receiver<u64>);
 
 fn finish(engine: &mut Engine, rounds: &mut Rounds, call: &mut BlockingRoundsCall, oversubscribed: bool) {
     let bell = engine.bell();
-    let mut waiter = Waiter::new(oversubscribed);
+    let mut waiter = Waiter::new(oversubscribed, 2000);
     loop {
         match call.step(rounds) {
             Outcome::Done => return waiter.finish(&bell),

@@ -31,7 +31,7 @@ struct Side {
 impl Side {
     fn wait(&mut self, request: RequestId) -> Completion {
         let bell = self.engine.bell();
-        let mut waiter = Waiter::new(self.oversubscribed);
+        let mut waiter = Waiter::new(self.oversubscribed, self.engine.looks());
         loop {
             if self.engine.progress() {
                 waiter.moved();

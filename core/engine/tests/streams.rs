@@ -47,7 +47,7 @@ struct Member {
 impl Member {
     fn wait(&mut self, request: RequestId, oversubscribed: bool) {
         let bell = self.engine.bell();
-        let mut waiter = Waiter::new(oversubscribed);
+        let mut waiter = Waiter::new(oversubscribed, 2000);
         loop {
             self.engine.progress();
             if self.engine.is_complete(request) {
@@ -75,7 +75,7 @@ impl Member {
     /// Waits; whether it ended well.
     fn ends_well(&mut self, request: RequestId) -> bool {
         let bell = self.engine.bell();
-        let mut waiter = Waiter::new(true);
+        let mut waiter = Waiter::new(true, 0);
         while !self.engine.is_complete(request) {
             self.engine.progress();
             waiter.pause(&bell);
@@ -299,7 +299,7 @@ impl Kept {
     /// Waits; whether it ended well, and then with the right sums.
     fn wait(&mut self, call: usize, turn: u64, request: RequestId) -> bool {
         let bell = self.engine.bell();
-        let mut waiter = Waiter::new(true);
+        let mut waiter = Waiter::new(true, 0);
         while !self.engine.is_complete(request) {
             self.engine.progress();
             waiter.pause(&bell);

@@ -69,7 +69,8 @@ pub struct Process {
     pub file_errhandler: Handle,
     /// The error handler that new predefined communicators get, and errors without an object before them.
     pub initial_errhandler: Handle,
-    oversubscribed: bool,
+    /// See [`Process::spins`].
+    spins: u32,
     /// Whether the collective being started may go by shared memory.
     pub(crate) asked: crate::rounds::Asked,
     /// Whether the launcher was told that this process goes on when others are aborted.
@@ -169,6 +170,7 @@ impl Process {
         let (transports, opener) =
             crate::fabric::open(&mut job, &launcher, &parameters, &ways, oversubscribed)?;
         let engine = Engine::new(config, transports)?;
+        let spins = if oversubscribed { 1 } else { engine.looks() };
         let opener = opener.filter(|_| engine.takes_wide());
         let wide = opener.map(|opener| Box::new(WideLanes::new(opener, &engine)));
         let initial_errhandler = crate::environment::initial_errhandler(job.initial_errhandler.as_deref());
@@ -200,7 +202,7 @@ impl Process {
             machine: None,
             file_errhandler: Handle(abi::MPI_ERRORS_RETURN),
             initial_errhandler,
-            oversubscribed,
+            spins,
             asked: crate::rounds::Asked::No,
             survives: false,
             said_goodbye: false,
@@ -288,13 +290,14 @@ impl Process {
 
     /// A waiter for one blocked call.
     pub fn waiter(&self) -> Waiter {
-        Waiter::new(self.oversubscribed)
+        Waiter::new(self.spins == 1, self.spins)
     }
 
-    /// How often a blocking receive looks before it posts a request: once where ranks share cores, otherwise for about 20 us.
+    /// How often a blocking receive looks before it posts a request: once where ranks share cores, otherwise as
+    /// [`weft_engine::Engine::looks`] says.
     #[inline]
     pub fn spins(&self) -> u32 {
-        if self.oversubscribed { 1 } else { 2000 }
+        self.spins
     }
 
     /// What a blocked call sleeps on.

@@ -77,7 +77,7 @@ impl<'a> Blocked<'a> {
         let patient = crowded && Patience::ask();
         let waiter = match crowded {
             true => Waiter::crowded(patient),
-            false => Waiter::new(shared.oversubscribed),
+            false => Waiter::new(shared.oversubscribed, shared.spins),
         };
         Blocked { waiter, bell: CallBell::new(home, wait), turns: 0, counted, patient }
     }

@@ -29,7 +29,7 @@ fn process(engine: Engine, rank: u32, size: u32) -> Process {
 /// Waits until `done`, as a call that sleeps.
 fn wait<T>(process: &mut Process, mut done: impl FnMut(&mut Process) -> Option<T>) -> T {
     let bell = process.bell();
-    let mut waiter = Waiter::new(true);
+    let mut waiter = Waiter::new(true, 0);
     loop {
         process.progress();
         if let Some(value) = done(process) {

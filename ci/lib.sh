@@ -84,6 +84,10 @@ could_not_fetch() {
 turn() {
     echo "${WEFT_TEST_TURN:-$(git rev-list --count HEAD 2>/dev/null || echo 0)}"
 }
+# has_turn PART COUNT: whether this part of a step, one of so many (from 0 on), has its turn; with WEFT_TEST_TURNS=all every one has.
+has_turn() {
+    [ "${WEFT_TEST_TURNS:-}" = all ] || [ $(($(turn) % $2)) -eq "$1" ]
+}
 # Of the lines that come in, part NUMBER of COUNT (any number: they go round): neighbours, which have much in common, are in different parts.
 part_of_lines() {
     awk -v part="$(($1 % $2))" -v count="$2" '(NR - 1) % count == part'

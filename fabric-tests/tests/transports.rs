@@ -145,6 +145,22 @@ fn a_device_that_is_asked_for_by_name_falls_to_sockets_only_where_that_is_allowe
     fallen.demand(told == 1, "the fall is told once");
 }
 
+/// Ranks may share a core without knowing it: hosts that are namespaces or guests of one machine, other people's jobs. Who looked for a message as often as
+/// at memory, where each look is a call of the kernel, kept the core for milliseconds from whoever was to send it. What is counted is processor time, not time.
+#[test]
+fn ranks_that_share_a_core_unawares_soon_let_each_other_have_it() {
+    let program = build(Toolchain::under_test(), &root().join("faults/shares.c"), &[]);
+    let ways = ["auto", "softroce", "ofi"].into_iter().filter(|&way| way != "ofi" || has_libfabric());
+    for way in ways {
+        let job = Job::new(Toolchain::under_test(), 2, &program).env("WEFT_OVERSUBSCRIBED", "no");
+        let outcome = job.env("WEFT_TRANSPORT", way).run();
+        outcome.demand(outcome.ended == Ended::Code(0), "the job must end well");
+        let micros = outcome.stdout.split(' ').find_map(|word| word.parse::<u32>().ok());
+        let quick = micros.is_some_and(|micros| micros < 1000);
+        outcome.demand(quick, &format!("over {way} a round trip must cost the processor less than 1000 us"));
+    }
+}
+
 /// Whatever a message comes by, its receiver sleeps until it is there: a processor that is asked again and again is busy all the time, and a sleeper
 /// whose clock has run down wakes every millisecond.
 #[test]

@@ -35,17 +35,11 @@ pub struct HostMemory {
 }
 
 /// What was read together: the first `length` bytes of a buffer that is never filled anew.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Ahead {
     address: u64,
     buffer: Box<[u8]>,
     length: usize,
-}
-
-impl Default for Ahead {
-    fn default() -> Ahead {
-        Ahead { address: 0, buffer: Box::default(), length: 0 }
-    }
 }
 
 impl Ahead {

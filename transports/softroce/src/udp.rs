@@ -357,30 +357,15 @@ impl Udp {
     fn give(&mut self, to: SocketAddr, datagrams: &[Vec<u8>], of_connections: bool) -> bool {
         // Datagrams of no connection leave from the device's own port, and so does everything to those that have no exit.
         let exit = if of_connections { self.exits.find(to) } else { None };
-        let (number, each) = (datagrams.len(), datagrams[0].len() as u16);
-        let cut = [ControlMessage::UdpGsoSegments(&each)];
-        let control = if number > 1 { &cut[..] } else { &[] };
-        let mut bytes = [IoSlice::new(&[]); MOST_JOINED];
-        for (place, datagram) in bytes.iter_mut().zip(datagrams) {
-            *place = IoSlice::new(datagram);
-        }
-        let bytes = &bytes[..number];
         for _ in 0..TRIES {
-            let flags = MsgFlags::empty();
-            let sent = match exit {
-                Some(exit) if control.is_empty() => send(exit.socket.as_raw_fd(), &datagrams[0], flags),
-                Some(exit) => {
-                    let nowhere_else = None::<&SockaddrStorage>;
-                    sendmsg(exit.socket.as_raw_fd(), bytes, control, flags, nowhere_else)
-                }
-                None => {
-                    let to = SockaddrStorage::from(to);
-                    sendmsg(self.doors.own.as_raw_fd(), bytes, control, flags, Some(&to))
-                }
+            let sent = match (exit, datagrams) {
+                (Some(exit), [datagram]) => send(exit.socket.as_raw_fd(), datagram, MsgFlags::empty()),
+                (Some(exit), _) => send_together(&exit.socket, datagrams, None),
+                (None, _) => send_together(&self.doors.own, datagrams, Some(to)),
             };
             match sent {
                 Err(Errno::EAGAIN | Errno::ENOBUFS) => return false,
-                Err(Errno::EINVAL | Errno::EIO | Errno::EMSGSIZE) if number > 1 => {
+                Err(Errno::EINVAL | Errno::EIO | Errno::EMSGSIZE) if datagrams.len() > 1 => {
                     // This way does not cut; what is lost here comes again, one by one.
                     self.cuts = false;
                     break;
@@ -480,6 +465,21 @@ impl Udp {
         self.streak += 1;
         taken.from
     }
+}
+
+/// Sends datagrams by one call, as [`Udp::give`] has them; `to` where the socket is not connected.
+#[inline(never)]
+fn send_together(socket: &UdpSocket, datagrams: &[Vec<u8>], to: Option<SocketAddr>) -> Result<usize, Errno> {
+    let each = datagrams[0].len() as u16;
+    let cut = [ControlMessage::UdpGsoSegments(&each)];
+    let control = if datagrams.len() > 1 { &cut[..] } else { &[] };
+    let mut bytes = [IoSlice::new(&[]); MOST_JOINED];
+    for (place, datagram) in bytes.iter_mut().zip(datagrams) {
+        *place = IoSlice::new(datagram);
+    }
+    let bytes = &bytes[..datagrams.len()];
+    let to = to.map(SockaddrStorage::from);
+    sendmsg(socket.as_raw_fd(), bytes, control, MsgFlags::empty(), to.as_ref())
 }
 
 /// One datagram, or joined ones.

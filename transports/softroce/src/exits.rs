@@ -4,8 +4,8 @@
 //! sixth of the time between two hosts. Each has a port of its own, as the protocol allows (annex A17.3.1.1: any source port),
 //! so nothing comes in here but news of datagrams that did not arrive. Answers go to the device's port.
 
-use crate::card::Unreachable;
 use crate::hosts::Hosts;
+use crate::way::Unreachable;
 use nix::errno::Errno;
 use nix::sys::socket::{setsockopt, sockopt};
 use std::io;

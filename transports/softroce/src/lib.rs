@@ -12,7 +12,8 @@
 //! emission.rs    its packets
 //! responder.rs   the receiving half                          queue_pair.rs states, both halves, datagrams
 //! device.rs      the doors, arrivals.rs what comes in     arena.rs      memory of its own, host_memory.rs all memory
-//! card.rs        the device as an `Hca`                   udp.rs        datagrams over a socket
+//! card.rs        the device as an `Hca`                   way.rs        what it needs of a way for datagrams
+//! udp.rs         datagrams over a socket
 //! trace.rs       a wire that writes down what passes         faults.rs     a network that is bad on purpose
 //! raw.rs         packets of and for other devices      exits.rs       sockets that packets leave by
 //! entrance.rs    sockets that they come in by         bell.rs        what those sleep on who wait for them
@@ -48,11 +49,12 @@ mod requester;
 mod responder;
 mod trace;
 mod udp;
+mod way;
 pub mod wire;
 
 pub use arena::Arena;
 pub use bell::UdpBell;
-pub use card::{Arrival, Card, Clock, Unreachable, Wire};
+pub use card::Card;
 pub use datagram::{DATAGRAM_PREFIX, MAX_DATAGRAM};
 pub use device::{Counters, Device, Event, Flow};
 pub use faults::Faults;
@@ -63,3 +65,4 @@ pub use raw::{Raw, Received, parse_ipv4};
 pub use request::{MAX_INLINE, MAX_MESSAGE, MAX_SEGMENTS};
 pub use trace::{Capture, Traced};
 pub use udp::Udp;
+pub use way::{Arrival, Clock, Unreachable, Wire};

@@ -6,9 +6,10 @@
 //! has it. IPv6 has no identification; its packets leave from that socket.
 
 use crate::bell::{Due, UdpBell};
-use crate::card::{Arrival, Card, Wire};
+use crate::card::Card;
 use crate::trace::with_headers;
 use crate::udp::packet_mtu;
+use crate::way::{Arrival, Wire};
 use crate::wire::UDP_PORT;
 use crate::wire::icrc::{Flow, icrc};
 use nix::errno::Errno;

@@ -1,6 +1,6 @@
 //! A wire that writes down what passes, in the format that packet dissectors read.
 
-use crate::card::{Arrival, Clock, Unreachable, Wire, is_of_connection};
+use crate::way::{Arrival, Clock, Unreachable, Wire, is_of_connection};
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
 use weft_api::verbs::Nanos;

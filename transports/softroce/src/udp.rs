@@ -5,11 +5,12 @@
 //! addresses where nobody is, the kernel keeps for us (`IP_RECVERR`).
 
 use crate::bell::{Due, UdpBell};
-use crate::card::{Arrival, Card, Clock, Unreachable, Wire, is_of_connection};
+use crate::card::Card;
 use crate::entrance::{Doors, Entrance, Look};
 use crate::exits::{self, Exits};
 use crate::faults::{Faults, Mischief};
 use crate::requester::USUAL_WINDOW;
+use crate::way::{Arrival, Clock, Unreachable, Wire, is_of_connection};
 use crate::wire::UDP_PORT;
 use nix::errno::Errno;
 use nix::sys::socket::{

@@ -1,6 +1,7 @@
 use super::*;
 use crate::arena::Arena;
-use crate::card::{Arrival, Card, Wire};
+use crate::card::Card;
+use crate::way::{Arrival, Wire};
 use crate::wire::{Aeth, Syndrome};
 use std::time::Duration;
 use weft_api::Bell;

@@ -3,7 +3,7 @@
  *
  * Covers: 6.13
  * Ranks: 2
- * Timeout: 60
+ * Timeout: 150
  */
 #include "check.h"
 #include "told.h"

@@ -84,9 +84,14 @@ could_not_fetch() {
 turn() {
     echo "${WEFT_TEST_TURN:-$(git rev-list --count HEAD 2>/dev/null || echo 0)}"
 }
-# has_turn PART COUNT: whether this part of a step, one of so many (from 0 on), has its turn; with WEFT_TEST_TURNS=all every one has.
+# has_turn PART COUNT WHAT: whether this part of a step, one of so many (from 0 on), has its turn; says so when it has not. With
+# WEFT_TEST_TURNS=all every one has.
 has_turn() {
-    [ "${WEFT_TEST_TURNS:-}" = all ] || [ $(($(turn) % $2)) -eq "$1" ]
+    if [ "${WEFT_TEST_TURNS:-}" = all ] || [ $(($(turn) % $2)) -eq "$1" ]; then
+        return 0
+    fi
+    echo "      not its turn: $3 (one of $2 parts; WEFT_TEST_TURN=$(turn), WEFT_TEST_TURNS=all runs all)"
+    return 1
 }
 # Of the lines that come in, part NUMBER of COUNT (any number: they go round): neighbours, which have much in common, are in different parts.
 part_of_lines() {

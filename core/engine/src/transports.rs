@@ -153,7 +153,7 @@ impl Transports {
         matches!(self, Transports::Fabric(_))
     }
 
-    /// Looks of a blocked call before it lets others have its core: about 20 us of looks at memory, and twice as much where each is a call
+    /// Looks of a blocked call before it lets others have its core: 20 to 100 us of looks at memory, and about as much where each is a call
     /// of the kernel. What comes later than that costs a change of threads next to what it took.
     pub(crate) fn looks(&self) -> u32 {
         let fabric = match self {

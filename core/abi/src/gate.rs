@@ -38,6 +38,7 @@
 mod abort;
 pub(crate) mod agent;
 mod blocked;
+mod company;
 pub(crate) mod lane_threads;
 mod own;
 
@@ -59,6 +60,7 @@ use weft_types::{Error, ErrorClass};
 
 pub(crate) use self::abort::{abort, abort_ranks};
 pub(crate) use self::blocked::Blocked;
+pub(crate) use self::company::{complete_sends, keep_company, push_out};
 pub(crate) use self::own::{Own, own};
 use crate::raise::Raised;
 use crate::watch::{Awaited, Wait};
@@ -82,7 +84,7 @@ pub(crate) const MULTIPLE: u32 = 64;
 pub(crate) const ANY_THREAD: u32 = 128;
 
 /// Bit of the phase: messages of several calls may wait for each other on a fabric, so that calls that end something push them
-/// out ([`push_out`]). Not beside [`LOCKED`].
+/// out ([`push_out`]).
 pub(crate) const COMPANY: u32 = 512;
 
 /// Bit of the phase: neither [`WORLD`] nor [`SESSION`]. Kept by [`change_phase`], so that the short forms of calls learn from one
@@ -171,12 +173,7 @@ pub(crate) fn phase() -> u32 {
 }
 
 /// Sets and clears phase bits.
-pub(crate) fn change_phase(set: u32, mut clear: u32) {
-    if set & LOCKED != 0 && phase() & COMPANY != 0 {
-        // Other threads' calls would have to push out what this one's left.
-        with(|process| process.engine.keep_company(false));
-        clear |= COMPANY;
-    }
+pub(crate) fn change_phase(set: u32, clear: u32) {
     let changed = |bits| {
         let bits = (bits | set) & !(clear | CLOSED);
         Some(if bits & (WORLD | SESSION) == 0 { bits | CLOSED } else { bits })
@@ -299,28 +296,6 @@ pub(crate) fn is_active_with_threads() -> bool {
     phase() & (CLOSED | LOCKED) == LOCKED
 }
 
-/// MPI is active now: where one thread calls, messages of several calls may wait for each other.
-pub(crate) fn keep_company() {
-    if phase() & LOCKED == 0 && with(|process| process.engine.keep_company(true)) {
-        change_phase(COMPANY, 0);
-    }
-}
-
-/// At the end of every call that communicates but those that only begin something: what was sent leaves, since the program may
-/// compute for long now and others wait for it.
-#[inline(always)]
-pub(crate) fn push_out() {
-    if phase() & COMPANY != 0 {
-        push_out_now();
-    }
-}
-
-#[cold]
-#[inline(never)]
-fn push_out_now() {
-    with(|process| process.engine.push_out());
-}
-
 /// Lends the process. Only after [`start`], which every caller's phase check implies.
 #[inline(always)]
 pub(crate) fn with<R>(work: impl FnOnce(&mut Process) -> R) -> R {
@@ -404,6 +379,7 @@ fn unlock(guard: Guard<'_, ()>, changed: bool) -> bool {
     // SAFETY: the lock is held until `guard` is dropped below; nothing here comes back to the gate before.
     let Some(process) = (unsafe { &mut *GATE.process.get() }) else { nothing_started() };
     let marked_by_others = process.requests.is_marked_by_others();
+    process.lanes.note_first(&process.engine);
     let bell = (process.engine.take_ended_watched() || watched).then(|| process.bell());
     drop(guard);
     if let Some(bell) = bell {

@@ -69,6 +69,8 @@ impl Engine {
                 Err(buffer) => buffer,
             },
         };
+        let tried =
+            is_long && mode != SendMode::Synchronous && !reads && self.is_tried_in_row(index, &buffer);
         let peer = self.state.peers.at_mut(index);
         if mode != SendMode::Synchronous
             && !reads
@@ -86,6 +88,7 @@ impl Engine {
             && !reads
             && length > peer.limits.single as usize
             && !peer.habits.announces(length as u64)
+            && !tried
             && let Some(bytes) = buffer.plain()
             && let piece = piece(length as u64, &peer.limits) as usize
             && let Some(moved) = self.send_pieces(to, bytes, piece)
@@ -98,7 +101,7 @@ impl Engine {
         if mode == SendMode::Synchronous {
             request.flags |= SYNCHRONOUS;
         }
-        if reads {
+        if reads || tried {
             request.flags |= READS;
         }
         self.leave(index, slot)
@@ -424,7 +427,8 @@ impl Engine {
             || peer.means.is_some() && peer.is_moved_by_device(request.length)
             || address != 0 && self.state.config.reads(peer, request.length);
         let limits = limits_for(&peer.limits, request.send_buf());
-        let limits = match address != 0 && peer.habits.announces(request.length) {
+        let announced = peer.habits.announces(request.length) || request.flags & READS != 0;
+        let limits = match address != 0 && announced {
             true => SendLimits { eager: 0, lead: 0, ..limits },
             false if place.is_some() && request.flags & READS != 0 => {
                 SendLimits { eager: 0, lead: 0, ..limits }

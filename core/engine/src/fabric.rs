@@ -259,6 +259,15 @@ impl Fabric {
         }
     }
 
+    /// Whether anything was sent outside of turns since the last one, or since it was pushed out, where messages may wait for each other.
+    pub(crate) fn is_in_row(&self) -> bool {
+        match self {
+            Fabric::Softroce(rdma) => rdma.is_in_row(),
+            Fabric::Ofi(ofi) => ofi.is_in_row(),
+            Fabric::Verbs(_) => false,
+        }
+    }
+
     /// What was chosen inside the fabric and why, where there was a choice; lines.
     pub fn why(&self) -> Option<String> {
         match self {

@@ -34,7 +34,7 @@ const LONGEST: usize = 256 << 10;
 
 impl Peer {
     /// Whether something has come from it since the last message of middle length went there.
-    const fn takes_turns(&self) -> bool {
+    pub(crate) const fn takes_turns(&self) -> bool {
         self.ledger.owed() != self.owed_then
     }
 

@@ -12,6 +12,7 @@ use crate::requests::{READS, TIMED};
 use crate::types::EngineConfig;
 use nix::time::{ClockId, clock_gettime};
 use std::time::Instant;
+use weft_datatype::SendBuf;
 use weft_proto::{Paces, ReceivePlan};
 
 /// Where the time of messages comes from.
@@ -123,6 +124,26 @@ impl Peer {
 }
 
 impl Engine {
+    /// Whether a message that could leave unasked, in several packets, is announced so that its receiver finds out whether rows of such are
+    /// better read ([`Rows`]).
+    pub(crate) fn is_tried_in_row(&mut self, index: u32, buffer: &SendBuf) -> bool {
+        let peer = self.state.peers.at(index);
+        let length = buffer.len();
+        let leaves_in_several = length > peer.limits.single as usize && length <= peer.limits.eager as usize;
+        if !leaves_in_several
+            || self.state.config.oversubscribed
+            || peer.means.is_some()
+            || peer.takes_turns()
+            || peer.habits.announced_from != 0
+            || buffer.plain().is_none()
+        {
+            return false;
+        }
+        self.ask_whether_readable(index);
+        let peer = self.state.peers.at_mut(index);
+        peer.is_compared() && peer.rows.get_or_insert_default().next_is_tried(length as u64)
+    }
+
     /// The way that the announced message of receive `slot` takes, which both could: what `prior` says until both are known.
     pub(crate) fn way_of(&mut self, index: u32, slot: u32, prior: ReceivePlan) -> ReceivePlan {
         let now = self.state.stopwatch.now();

@@ -6,7 +6,7 @@ use crate::paces::Habits;
 use crate::zero_copy::Means;
 use std::collections::VecDeque;
 use weft_api::Capabilities;
-use weft_proto::{AnnounceLedger, AnnounceWindow, Paces, ReceiveLedger, SendLimits, SendWindow, Turns};
+use weft_proto::{AnnounceLedger, AnnounceWindow, Paces, ReceiveLedger, Rows, SendLimits, SendWindow, Turns};
 use weft_types::{ContextId, PeerId};
 use weft_wire::SmallPacket;
 
@@ -86,6 +86,8 @@ pub(crate) struct Peer {
     pub(crate) paces: Option<Box<Paces>>,
     /// Which way its messages of middle length take in turns, once there were some.
     pub(crate) turns: Option<Box<Turns>>,
+    /// What was tried with rows of them, once there was one.
+    pub(crate) rows: Option<Box<Rows>>,
     /// What it was owed when the last such message went to it: something else since says that it has sent something.
     pub(crate) owed_then: u32,
     /// What it did with the messages that were announced to it.
@@ -193,6 +195,7 @@ impl Peers {
             means: None,
             paces: None,
             turns: None,
+            rows: None,
             owed_then: 0,
             habits: Habits::default(),
             layouts: None,

@@ -95,4 +95,16 @@ impl Engine {
         self.state.row.watch(keeps);
         keeps
     }
+
+    /// Whether [`Engine::keep_company`] was asked for and there is such a transport.
+    #[inline(always)]
+    pub fn keeps_company(&self) -> bool {
+        self.state.row.is_watched()
+    }
+
+    /// Whether anything was sent since the last [`Engine::push_out`] or progress that keeps what follows waiting, or waits itself.
+    #[cold]
+    pub fn is_in_row(&self) -> bool {
+        self.state.row.has_begun() || self.fabric.is_in_row()
+    }
 }

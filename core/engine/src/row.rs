@@ -27,6 +27,17 @@ impl Row {
         *self = Row { is_watched: watch, ..Row::default() };
     }
 
+    /// Whether calls that end something end rows.
+    #[inline(always)]
+    pub(crate) const fn is_watched(&self) -> bool {
+        self.is_watched
+    }
+
+    /// Whether a message was counted since the last row ended.
+    pub(crate) const fn has_begun(&self) -> bool {
+        self.messages != 0
+    }
+
     /// The next message begins a new row.
     #[inline]
     pub(crate) fn end(&mut self) {

@@ -13,8 +13,11 @@
 //! * A request or message of lane L has L in the bits of its identifier above the engine's own 27. As a handle it is of a
 //!   kind of its own, with lane, a shortened generation and the slot.
 //! * Whoever ends what another thread sleeps for rings the bell after giving the lock back ([`Lane::with`]).
+//! * Whoever gives a lock back says whether messages wait there for company (`rows`), which calls that end something push out
+//!   ([`Lanes::push_out`]).
 
 mod handles;
+mod rows;
 
 pub use handles::{LANE_BITS, lane_of, message_handle, request_handle};
 pub use weft_engine::LANES;
@@ -24,6 +27,7 @@ pub use weft_place::{CpuSet, LaneCore};
 use crate::comm::Comm;
 use crate::request::COLLECTIVE;
 use handles::{GENERATION_BITS, SLOT_BITS, compose};
+use rows::Rows;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -129,13 +133,19 @@ pub struct Lane {
     calls: AtomicU64,
     /// Whether it reaches other nodes. Written under the process's lock.
     wide: AtomicBool,
+    /// Of all lanes.
+    rows: Rows,
 }
 
 impl Lane {
-    fn new(engine: Engine, number: u32) -> Lane {
+    fn new(mut engine: Engine, number: u32, rows: Rows) -> Lane {
         let wide = AtomicBool::new(engine.takes_wide());
+        if rows.are_kept() {
+            engine.keep_company(true);
+        }
         Lane {
             wide,
+            rows,
             inner: BiasedLock::new(Inner { engine, number, messages: HashMap::new() }, number as usize),
             watchers: AtomicU32::new(0),
             followers: AtomicU32::new(0),
@@ -175,6 +185,7 @@ impl Lane {
     pub fn with<R>(&self, work: impl FnOnce(&mut Inner) -> R) -> R {
         let mut inner = self.enter();
         let result = work(&mut inner);
+        self.rows.note(inner.number, &inner.engine);
         // Relaxed: who watches counted itself before it took this lock for its last look.
         let rings = inner.engine.take_ended_watched() || self.watchers.load(Ordering::Relaxed) != 0;
         if rings {
@@ -188,6 +199,7 @@ impl Lane {
     pub fn visit<R>(&self, work: impl FnOnce(&mut Inner) -> (bool, R)) -> R {
         let mut inner = self.enter();
         let (changed, result) = work(&mut inner);
+        self.rows.note(inner.number, &inner.engine);
         if self.rings(&mut inner, changed) {
             ring(inner);
         }
@@ -227,6 +239,7 @@ impl Lane {
     pub fn help_silently(&self) -> bool {
         let mut inner = self.inner.lock_to_help();
         let moved = inner.engine.progress();
+        self.rows.note(inner.number, &inner.engine);
         if self.rings(&mut inner, moved) {
             ring(inner);
         }
@@ -243,6 +256,7 @@ impl Lane {
         let moved = inner.engine.progress();
         let found = look(&mut inner);
         let callback = inner.engine.take_callback();
+        self.rows.note(inner.number, &inner.engine);
         if self.rings(&mut inner, moved) {
             ring(inner);
         }
@@ -257,7 +271,12 @@ impl Lane {
 
     /// From now on it reaches other nodes. By who holds the process.
     pub(crate) fn widen(&self, end: Wide) {
-        self.with(|inner| inner.engine.widen(end));
+        self.with(|inner| {
+            inner.engine.widen(end);
+            if self.rows.are_kept() {
+                inner.engine.keep_company(true);
+            }
+        });
         self.wide.store(true, Ordering::Relaxed);
     }
 
@@ -282,6 +301,15 @@ impl Lane {
     /// Its bell, which alone knows its end on the fabric.
     fn bell(&self) -> EngineBell {
         self.inner.lock_to_help().engine.bell()
+    }
+
+    /// What was sent here leaves now. `own`: the calling thread has sent some of it; otherwise what another thread sent that has the
+    /// lane to itself is left to it.
+    fn push_out(&self, own: bool) {
+        if let Some(mut inner) = self.inner.lock_to_push(own) {
+            inner.engine.push_out();
+            self.rows.note(inner.number, &inner.engine);
+        }
     }
 
     /// Counts the calling thread among those that any change here must wake, until [`Lane::unwatch`].
@@ -343,12 +371,14 @@ impl Own<'_> {
     /// Gives the lane back after what concerns nobody else.
     #[inline(always)]
     pub fn end(self) {
+        self.lane.rows.note(self.inner.number, &self.inner.engine);
         self.inner.end();
     }
 
     /// Gives the lane back; `changed`: something moved that others may wait for.
     #[inline(always)]
     pub fn leave(mut self, changed: bool) {
+        self.lane.rows.note(self.inner.number, &self.inner.engine);
         let rings = self.lane.rings(&mut self.inner, changed);
         self.inner.end();
         if rings {
@@ -384,6 +414,7 @@ pub struct Lanes {
     lanes: [OnceLock<Box<Lane>>; LANES as usize],
     /// Those that are open, one bit each.
     open: AtomicU32,
+    rows: Rows,
 }
 
 impl Lanes {
@@ -411,12 +442,50 @@ impl Lanes {
     /// As [`Engine::open_lane`].
     pub fn open(&self, lane: u32, process: &Engine, wide: Option<Wide>) -> Result<()> {
         if lane != 0 && self.get(lane).is_none() {
-            let made = Box::new(Lane::new(process.open_lane(lane, wide)?, lane));
+            let made = Box::new(Lane::new(process.open_lane(lane, wide)?, lane, self.rows.clone()));
             assert!(self.lanes[lane as usize].set(made).is_ok(), "the caller holds the process");
             // Release: who sees the bit finds the lane in its cell.
             self.open.fetch_or(1 << lane, Ordering::Release);
         }
         Ok(())
+    }
+
+    /// Messages of several calls may wait for each other from now on, where that gains anything: whoever lets a thread go on without
+    /// MPI calls [`Lanes::push_out`] before. Whether lane 0, whose engine this is, has a transport that gains.
+    pub fn keep_company(&self, first: &mut Engine) -> bool {
+        let keeps = first.keep_company(true);
+        self.rows.keep(keeps);
+        keeps
+    }
+
+    /// Says whether messages wait for company in lane 0, whose lock the caller is about to give back.
+    #[inline(always)]
+    pub fn note_first(&self, engine: &Engine) {
+        self.rows.note(0, engine);
+    }
+
+    /// The calling thread completes sends of which nobody knows by whom they were begun, nor in which lane: its next
+    /// [`Lanes::push_out`] takes all for its own.
+    #[cold]
+    #[inline(never)]
+    pub fn complete_sends(&self) {
+        rows::own_all();
+    }
+
+    /// Lets what was sent in lanes leave, and answers whether something waits in lane 0, and whether the calling thread has sent some of
+    /// that. The caller holds no lock.
+    pub fn push_out(&self) -> Option<bool> {
+        let (mut waiting, own) = self.rows.take();
+        let first = (waiting & 1 != 0).then_some(own & 1 != 0);
+        waiting &= !1;
+        while waiting != 0 {
+            let number = waiting.trailing_zeros();
+            waiting &= waiting - 1;
+            if let Some(lane) = self.get(number) {
+                lane.push_out(own >> number & 1 != 0);
+            }
+        }
+        first
     }
 
     /// All that are open.

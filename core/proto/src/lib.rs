@@ -11,6 +11,7 @@ pub mod paces;
 pub mod pattern;
 pub mod posted;
 pub mod rendezvous;
+pub mod rows;
 pub mod turns;
 pub mod unexpected;
 
@@ -24,6 +25,7 @@ pub use paces::Paces;
 pub use pattern::{Key, Pattern};
 pub use posted::Posted;
 pub use rendezvous::{Rendezvous, RendezvousCosts, RendezvousPlan};
+pub use rows::Rows;
 pub use turns::Turns;
 pub use unexpected::Unexpected;
 

@@ -6,8 +6,11 @@
 //! So the receiver takes the time of what it moves, begins with what the model says ([`crate::plan_receive`]), tries the other way
 //! a few times, stays with the faster, and looks again more and more rarely.
 //!
-//! What is timed is a *burst*: messages of one size and one way, each of which begins while another one is under way or at most [`GAP`] after
-//! it has ended. A burst of several messages and a message alone are kept apart. Time is handed in, so all of this is pure.
+//! What is timed is a *burst*: messages of one size and one way, each of which begins while another one is under way or soon after
+//! it has ended ([`GAP`]). Bursts of several messages and messages alone are kept apart: which
+//! comes next is guessed by what came last, and what a burst took counts where its way was chosen, whatever it turned out to be. (Otherwise
+//! windows that look like single messages when they are read, and like bursts when they stream, would never time either way where it is chosen.)
+//! Time is handed in, so all of this is pure.
 
 use crate::choice::ReceivePlan;
 
@@ -15,16 +18,20 @@ use crate::choice::ReceivePlan;
 const SHORTEST: u32 = 14;
 /// Classes of length: powers of two from 16 KiB on; the last one is 4 MiB and more.
 const CLASSES: usize = 9;
-/// Nanoseconds after the end of a message in which the next one belongs to the same burst.
-const GAP: u64 = 1500;
+/// Nanoseconds after the end of a message in which the next one belongs to the same burst: a part of what a message took, since what lies
+/// between two that are read one after the other takes longer where everything does, but at least and at most so many.
+const GAP_PART: u64 = 4;
+const GAP: (u64, u64) = (1500, 4000);
+/// Messages alone, one after the other, after which more such are expected.
+const ALONE: u8 = 2;
 /// Messages after which a burst is judged that has not ended.
 const MOST: u32 = 16;
 /// Bursts in a run.
 const RUN: u8 = 4;
 /// Runs of each way that are timed before the slower one is left alone.
 const FIRST: u16 = 2;
-/// Runs between two that try the slower way: at first, and in the end.
-const PAUSES: (u16, u16) = (4, 512);
+/// Messages between two runs that try the slower way, for each that such a run has: at first, and in the end.
+const PAUSES: (u32, u32) = (4, 512);
 /// The other way is taken when its time is at most this part.
 const CLEARLY: f32 = 0.95;
 /// Shorter messages are never announced for being read, in bytes.
@@ -61,6 +68,7 @@ struct Run {
     begun: u8,
     timed: u8,
     least: f32,
+    messages: u32,
 }
 
 /// Both ways of one class of length, one by one or in bursts.
@@ -71,9 +79,11 @@ struct Contest {
     /// Whether reading is the faster one, once that is known.
     reads: Option<bool>,
     run: Option<Run>,
-    /// Runs since the slower way was tried, and after how many it is tried again.
-    since: u16,
-    pause: u16,
+    /// Messages since the slower way was tried, how many those were, and after how many times that it is tried again. (A run that streams
+    /// may be of many windows, one that reads of a few messages.)
+    since: u32,
+    tried: u32,
+    pause: u32,
 }
 
 impl Contest {
@@ -101,14 +111,25 @@ impl Contest {
             run.begun += 1;
             return run.plan;
         }
-        if let Some(run) = self.run.take()
-            && run.least < f32::INFINITY
-        {
-            self.take(run.plan, run.least, prior);
+        if let Some(run) = self.run.take() {
+            match run.plan == self.favourite(prior) {
+                true => self.since = self.since.saturating_add(run.messages),
+                false => self.tried = run.messages,
+            }
+            if run.least < f32::INFINITY {
+                self.take(run.plan, run.least, prior);
+            }
         }
         let plan = self.next(prior);
-        self.run = Some(Run { plan, begun: 1, timed: 0, least: f32::INFINITY });
+        self.run = Some(Run { plan, begun: 1, timed: 0, least: f32::INFINITY, messages: 0 });
         plan
+    }
+
+    /// A message of the run has begun.
+    fn count(&mut self) {
+        if let Some(run) = &mut self.run {
+            run.messages = run.messages.saturating_add(1);
+        }
     }
 
     /// The way of the next run.
@@ -120,8 +141,7 @@ impl Contest {
         if tried < FIRST || others < FIRST {
             return if tried <= others { favourite } else { other };
         }
-        self.since += 1;
-        if self.since <= self.pause {
+        if self.since <= self.pause.saturating_mul(self.tried) {
             return favourite;
         }
         self.since = 0;
@@ -169,6 +189,8 @@ const fn opposite(plan: ReceivePlan) -> ReceivePlan {
 struct Burst {
     plan: ReceivePlan,
     class: usize,
+    /// The contest in which its way was chosen: one by one, in bursts.
+    kind: usize,
     /// When it began; not before the last message of the other way has ended.
     began: Option<u64>,
     ended: u64,
@@ -188,8 +210,20 @@ pub struct Paces {
     /// Messages that are being read, and that stream.
     under_way: [u32; 2],
     burst: Option<Burst>,
-    /// Whether the last burst had several messages.
+    /// Whether messages are expected to come in bursts, and how many came alone since one did.
     in_bursts: bool,
+    alone: u8,
+}
+
+impl Burst {
+    /// Whether a message that begins at `now`, when none is under way, belongs to others.
+    fn is_over(&self, now: u64) -> bool {
+        if self.messages == 0 {
+            return false;
+        }
+        let each = self.began.map_or(0, |began| (self.ended - began) / u64::from(self.messages));
+        now.saturating_sub(self.ended) > (each / GAP_PART).clamp(GAP.0, GAP.1)
+    }
 }
 
 fn class_of(bytes: u64) -> usize {
@@ -202,9 +236,7 @@ impl Paces {
     pub fn begin(&mut self, bytes: u64, prior: ReceivePlan, now: u64) -> ReceivePlan {
         let class = class_of(bytes);
         let others = self.under_way[0] + self.under_way[1];
-        if others == 0
-            && self.burst.is_some_and(|burst| burst.messages > 0 && now.saturating_sub(burst.ended) > GAP)
-        {
+        if others == 0 && self.burst.is_some_and(|burst| burst.is_over(now)) {
             self.judge();
         }
         let plan = match &mut self.burst {
@@ -218,14 +250,20 @@ impl Paces {
                 plan
             }
             None => {
-                let plan = self.contests[class][usize::from(self.in_bursts)].decide(prior);
+                let kind = usize::from(self.in_bursts);
+                let plan = self.contests[class][kind].decide(prior);
                 let began = (self.under_way[opposite(plan) as usize] == 0).then_some(now);
                 let (joined, clean) = (others > 0, true);
-                self.burst =
-                    Some(Burst { plan, class, began, ended: now, bytes: 0, messages: 0, clean, joined });
+                let (ended, bytes, messages) = (now, 0, 0);
+                self.burst = Some(Burst { plan, class, kind, began, ended, bytes, messages, clean, joined });
                 plan
             }
         };
+        if let Some(burst) = &self.burst
+            && burst.class == class
+        {
+            self.contests[class][burst.kind].count();
+        }
         self.under_way[plan as usize] += 1;
         plan
     }
@@ -256,8 +294,9 @@ impl Paces {
     /// The shortest message, in bytes, that is worth announcing, so that it is read, where it could be sent
     /// without being asked for; 0: none.
     pub fn announced_from(&self) -> u32 {
-        // Of messages that are announced in any case, by default: of shorter ones a stream costs more than what leaves unasked.
-        let (short, long) = self.contests.split_at(class_of(128 << 10));
+        // Of those that rows are tried with ([`crate::rows`]), then of messages that are announced in any case, by default: of shorter ones
+        // a stream costs more than what leaves unasked.
+        let (short, long) = self.contests.split_at(class_of(64 << 10));
         let mut known = long.iter().chain(short.iter().rev()).map(|[_, bursts]| bursts);
         let Some(contest) = known.find(|contest| contest.reads.is_some()) else { return 0 };
         let gain = contest.stream.cost - contest.read.cost;
@@ -276,10 +315,11 @@ impl Paces {
     fn judge(&mut self) {
         let Some(burst) = self.burst.take() else { return };
         let Some(began) = burst.began else { return };
-        self.in_bursts = burst.messages > 1 || burst.joined;
+        self.alone = if burst.messages > 1 || burst.joined { 0 } else { self.alone.saturating_add(1) };
+        self.in_bursts = self.alone == 0 || self.in_bursts && self.alone < ALONE;
         if burst.clean && burst.bytes > 0 {
             let cost = (burst.ended - began) as f32 / burst.bytes as f32;
-            self.contests[burst.class][usize::from(self.in_bursts)].note(burst.plan, cost);
+            self.contests[burst.class][burst.kind].note(burst.plan, cost);
         }
     }
 }

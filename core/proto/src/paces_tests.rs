@@ -7,11 +7,13 @@ struct Machine {
     now: u64,
     read: fn(u64) -> u64,
     stream: fn(u64) -> u64,
+    /// From the end of a message of a window that was read to the begin of the next.
+    between: u64,
 }
 
 impl Machine {
     fn new(read: fn(u64) -> u64, stream: fn(u64) -> u64) -> Machine {
-        Machine { paces: Paces::default(), now: 1000, read, stream }
+        Machine { paces: Paces::default(), now: 1000, read, stream, between: 0 }
     }
 
     /// One message after another, with a pause in which the other side has its turn.
@@ -33,6 +35,7 @@ impl Machine {
             if plan == SingleCopy {
                 self.now += (self.read)(bytes);
                 self.paces.end(plan, bytes, self.now);
+                self.now += self.between;
             } else {
                 open.push(plan);
             }
@@ -112,6 +115,17 @@ fn windows_find_the_faster_way_and_say_from_where_on_it_pays_to_announce() {
         machine.window(128 << 10, 64, Stream);
     });
     assert_eq!(machine.paces.announced_from(), 0, "streams are faster");
+}
+
+#[test]
+fn windows_that_look_alone_when_they_are_read_find_the_faster_way() {
+    let mut machine = Machine::new(|bytes| 300 + bytes / 20, |bytes| bytes / 10);
+    machine.between = 3000;
+    (0..50).for_each(|_| {
+        machine.window(128 << 10, 64, Stream);
+    });
+    let plans: Vec<_> = (0..20).flat_map(|_| machine.window(128 << 10, 64, Stream)).collect();
+    assert!(share(&plans, SingleCopy) > 0.8, "{}", share(&plans, SingleCopy));
 }
 
 #[test]

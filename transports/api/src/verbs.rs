@@ -502,6 +502,11 @@ pub trait Hca {
         let _ = keep;
     }
 
+    /// Whether anything was posted outside of turns since the last [`Hca::push_out`], where requests may wait for each other.
+    fn is_in_row(&self) -> bool {
+        false
+    }
+
     /// An address of which the network says for certain that nobody is there, each once; most devices never know.
     fn unreachable(&mut self) -> Option<DeviceAddress> {
         None

@@ -80,9 +80,14 @@ fn many_sends_in_a_row_leave_in_few_messages() {
     let [one, other] = &mut ends[..] else { unreachable!("two ends") };
     assert!(one.keep_company(true));
     let before = one.messages();
-    (1..41).for_each(|number| send(one, number, 8));
+    assert!(!one.is_in_row());
+    (1..41).for_each(|number| {
+        send(one, number, 8);
+        assert!(one.is_in_row(), "packet {number}");
+    });
     assert!(one.messages() - before <= 4 + 3, "{} messages", one.messages() - before);
     one.push_out();
+    assert!(!one.is_in_row());
     assert!(one.messages() - before <= 4 + 3, "{} messages", one.messages() - before);
     receive(other, 1..41, |_| 8);
 }

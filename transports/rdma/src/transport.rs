@@ -296,6 +296,11 @@ impl<H: Hca> Rdma<H> {
         self.rails.iter_mut().for_each(|rail| rail.hca.keep_company(keep));
     }
 
+    /// As [`Hca::is_in_row`], of any device.
+    pub fn is_in_row(&self) -> bool {
+        self.rails.iter().any(|rail| rail.hca.is_in_row())
+    }
+
     /// What requests under way and messages not taken hold, of all that there is.
     pub fn held(&self) -> Held {
         Held {

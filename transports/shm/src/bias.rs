@@ -432,6 +432,16 @@ impl<T> BiasedLock<T> {
         self.try_slowly()
     }
 
+    /// As [`BiasedLock::lock_to_help`], for something short; unless it is `urgent`, `None` while it is biased to another thread.
+    pub fn lock_to_push(&self, urgent: bool) -> Option<Guard<'_, T>> {
+        let me = me();
+        let owner = self.words().owner();
+        if owner == me && me != 0 && enter_fast(&self.words(), me) {
+            return Some(self.fast(me));
+        }
+        (urgent || owner == 0 || owner == me).then(|| self.lock_to_help())
+    }
+
     /// As [`BiasedLock::lock_to_help`]; `None` when somebody else has come in on the slow way. Who has come in on the fast way
     /// is waited for.
     pub fn try_lock(&self) -> Option<Guard<'_, T>> {

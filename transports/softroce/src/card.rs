@@ -110,11 +110,11 @@ impl<W: Wire> Card<W> {
     /// peer on.
     #[inline]
     fn waits(&mut self, number: QueuePairNumber) -> bool {
-        if self.in_turn { self.rung } else { self.keeps_company && self.is_in_row(number) }
+        if self.in_turn { self.rung } else { self.keeps_company && self.follows_others(number) }
     }
 
     /// Whether what was posted to a queue pair outside of turns may wait for company.
-    fn is_in_row(&mut self, number: QueuePairNumber) -> bool {
+    fn follows_others(&mut self, number: QueuePairNumber) -> bool {
         if self.last.replace(number) != Some(number) {
             (self.in_row, self.kept_back) = (0, 0);
         }
@@ -474,6 +474,10 @@ impl<W: Wire> Hca for Card<W> {
     fn keep_company(&mut self, keep: bool) {
         self.keeps_company = keep;
         self.push_out();
+    }
+
+    fn is_in_row(&self) -> bool {
+        self.in_row > 0
     }
 
     fn unreachable(&mut self) -> Option<DeviceAddress> {

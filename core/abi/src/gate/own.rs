@@ -37,7 +37,9 @@ impl Own {
 
     /// Gives the process back after what concerns nobody else.
     #[inline(always)]
-    pub(crate) fn end(self) {
+    pub(crate) fn end(mut self) {
+        let process = self.process();
+        process.lanes.note_first(&process.engine);
         self.inner.end();
     }
 
@@ -46,7 +48,9 @@ impl Own {
     pub(crate) fn leave(mut self, changed: bool) {
         // As in `unlock`.
         let watched = changed && GATE.watchers.load(Ordering::Relaxed) != 0;
-        let rings = self.process().engine.take_ended_watched() || watched;
+        let process = self.process();
+        process.lanes.note_first(&process.engine);
+        let rings = process.engine.take_ended_watched() || watched;
         self.inner.end();
         if rings {
             ring();

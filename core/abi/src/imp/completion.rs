@@ -109,6 +109,7 @@ pub(crate) unsafe fn wait(request: *mut MPI_Request, status: *mut MPI_Status) ->
     let handle = request.handle();
     if handle == engine_handle(RequestId::COMPLETE) {
         // A send that was complete when it started: most waits of small messages.
+        gate::complete_sends();
         *request = MPI_Request::from_raw(abi::MPI_REQUEST_NULL);
         // SAFETY: the program's status.
         unsafe { status::write(status, &MpiStatus::EMPTY) };
@@ -189,6 +190,9 @@ pub(crate) unsafe fn test(
         let result = unsafe { test(&raw mut inner, flag, status) };
         remembered::tell(*request, inner);
         return result;
+    }
+    if is_complete_send(*request) {
+        gate::complete_sends();
     }
     gate::with(|process| point_to_point::kind(process, *request))?;
     let done = take_or_progress(|process| process.is_done(handle).then(|| process.finish(handle)));

@@ -22,13 +22,17 @@ pub(crate) fn common_lane(requests: &[MPI_Request]) -> Option<u32> {
     if gate::phase() & gate::LOCKED == 0 {
         return None;
     }
-    let mut common = 0;
+    let (mut common, mut any_complete) = (0, false);
     // Kind and lane of the last request that had one, as a handle shows them: most are like their neighbours.
     let mut like = usize::MAX;
     let complete = weft::request::engine_handle(RequestId::COMPLETE).0 as usize;
     for request in requests {
         let raw = request.raw();
-        if raw >> LANE_BITS == like || raw == complete || raw == abi::MPI_REQUEST_NULL as usize {
+        if raw == complete {
+            any_complete = true;
+            continue;
+        }
+        if raw >> LANE_BITS == like || raw == abi::MPI_REQUEST_NULL as usize {
             continue;
         }
         let handle = request.handle();
@@ -38,6 +42,9 @@ pub(crate) fn common_lane(requests: &[MPI_Request]) -> Option<u32> {
         }
         common = number;
         like = raw >> LANE_BITS;
+    }
+    if any_complete {
+        gate::complete_sends();
     }
     Some(common)
 }

@@ -47,6 +47,16 @@ impl Transports {
         }
     }
 
+    /// As [`crate::Engine::is_in_row`].
+    pub(crate) fn is_in_row(&self) -> bool {
+        match self {
+            Transports::Fabric(forced) => forced.fabric.is_in_row(),
+            Transports::Both(both) => both.fabric().is_in_row(),
+            Transports::Wrapped(wrapped) => wrapped.below().is_in_row(),
+            Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => false,
+        }
+    }
+
     /// Whether it is known how a process is reached: in lanes other than lane 0 it may have to be asked first, which this does.
     pub(crate) fn is_known(&self, peer: PeerId) -> bool {
         match self {

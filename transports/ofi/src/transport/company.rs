@@ -75,6 +75,11 @@ impl Ofi {
         self.company.across_calls
     }
 
+    /// Whether any packet was sent outside of turns since the last one, or since `push_out`.
+    pub fn is_in_row(&self) -> bool {
+        self.company.in_row > 0
+    }
+
     /// Bytes of the longest packet that may wait for company.
     pub(crate) fn sent_together(&self) -> usize {
         SHORT

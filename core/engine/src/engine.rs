@@ -15,7 +15,8 @@ use crate::schedule::{Callback, Schedules};
 use crate::streams::Streams;
 use crate::transports::{EngineBell, Transports};
 use crate::types::{
-    Completion, Early, EngineConfig, Envelope, MessageId, RequestId, Selector, SendMode, Started, Status,
+    Carrier, Completion, Early, EngineConfig, Envelope, MessageId, RequestId, Selector, SendMode, Started,
+    Status,
 };
 use crate::zero_copy::ZeroCopies;
 use std::collections::{BTreeMap, VecDeque};
@@ -418,6 +419,11 @@ impl Engine {
     /// As [`Transports::injected`].
     pub fn injected(&self) -> Option<Injected> {
         self.fabric.injected()
+    }
+
+    /// What moves messages to other nodes; `None` where there are none. The same at all processes of a job, or they could not talk.
+    pub fn carrier(&self) -> Option<Carrier> {
+        self.fabric.carrier()
     }
 
     /// How often a blocked caller looks before it lets others have its core, where it has one of its own.

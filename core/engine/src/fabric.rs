@@ -4,6 +4,7 @@
 //! must hold beyond [`Transport`]: its bell is [`Pollable`], so that a process can sleep on it and on shared memory at the same
 //! time.
 
+use crate::types::Carrier;
 use std::cell::Cell;
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
@@ -256,6 +257,15 @@ impl Fabric {
             }
             Fabric::Ofi(ofi) => ofi.keep_company(keep),
             Fabric::Verbs(_) => false,
+        }
+    }
+
+    /// What moves its messages.
+    pub(crate) fn carrier(&self) -> Carrier {
+        match self {
+            Fabric::Softroce(_) => Carrier::Emulator,
+            Fabric::Ofi(ofi) if ofi.is_by_sockets() => Carrier::Sockets,
+            Fabric::Verbs(_) | Fabric::Ofi(_) => Carrier::Device,
         }
     }
 

@@ -63,8 +63,8 @@ pub use schedule::{
 pub use streams::Stream;
 pub use transports::{EngineBell, NodeLocal, Transports, Wrapped};
 pub use types::{
-    Arriving, Completion, Early, Ending, EngineConfig, Envelope, MessageId, RequestId, Selector, SendMode,
-    Soon, Started, Status,
+    Arriving, Carrier, Completion, Early, Ending, EngineConfig, Envelope, MessageId, RequestId, Selector,
+    SendMode, Soon, Started, Status,
 };
 pub use wait::{Waiter, yields};
 /// How messages with gaps travel.

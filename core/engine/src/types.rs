@@ -123,6 +123,17 @@ pub struct Completion {
     pub error: Option<Error>,
 }
 
+/// What moves messages between nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carrier {
+    /// An adapter of its own accord: verbs, or what libfabric drives.
+    Device,
+    /// The kernel's sockets, through libfabric.
+    Sockets,
+    /// The RDMA emulator, over UDP.
+    Emulator,
+}
+
 /// What [`crate::Engine::ending`] says of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {

@@ -170,6 +170,8 @@ impl Process {
         let (transports, opener) =
             crate::fabric::open(&mut job, &launcher, &parameters, &ways, oversubscribed)?;
         let engine = Engine::new(config, transports)?;
+        let is_one_node = job.local_ranks.len() == job.size as usize;
+        let tuning = tuning.carried_by(engine.carrier(), is_one_node);
         let spins = if oversubscribed { 1 } else { engine.looks() };
         let opener = opener.filter(|_| engine.takes_wide());
         let wide = opener.map(|opener| Box::new(WideLanes::new(opener, &engine)));

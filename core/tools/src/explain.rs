@@ -93,7 +93,7 @@ impl Question {
         let per_node = ranks.div_ceil(nodes);
         let base = if nodes > 1 { Model::cluster(Partition::Block(per_node)) } else { Model::default() };
         let base = Model { ranks_per_core: f64::from(per_node) / f64::from(cores.max(1)), ..base };
-        Ok(tuning.figures.apply(base))
+        Ok(tuning.figures().apply(base))
     }
 
     /// Lends the call that is asked about.

@@ -2,7 +2,8 @@
 
 use crate::single_copy;
 use weft_boot::machine::{LiveSystem, allowed_cpus};
-use weft_place::transport::{self, Facts, Wish};
+use weft_coll::Link;
+use weft_place::transport::{self, Facts, Way, Wish};
 use weft_types::params::{Choice, Parameters};
 
 /// What this machine has.
@@ -51,6 +52,17 @@ pub fn text(variable: impl Fn(&str) -> Option<String>) -> Result<String, String>
         "threads (MPI_THREAD_MULTIPLE)  {lanes} lanes for the communicators of a process alone on its node (WEFT_LANES), each with an end of its own on what leads to other nodes\n"
     ));
     Ok(text)
+}
+
+/// What a message to another node takes, where no adapter carries it.
+pub(crate) fn link(variable: &impl Fn(&str) -> Option<String>) -> Option<Link> {
+    let parameters = parameters(variable).ok()?;
+    let facts = Facts::gather(&LiveSystem, variable("LD_LIBRARY_PATH").as_deref());
+    match transport::far(&facts, &Wish::from(&parameters)).ok()?.way {
+        Way::Softroce => Some(Link::EMULATED),
+        Way::Ofi if facts.devices.is_empty() => Some(Link::SOCKETS),
+        Way::Shm | Way::Verbs | Way::Ofi => None,
+    }
 }
 
 /// What leads to other nodes, in a line.

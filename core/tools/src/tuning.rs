@@ -14,6 +14,8 @@ pub struct Tuning {
     pub figures: Figures,
     /// The file of the figures.
     pub measured: Option<String>,
+    /// What a message between nodes takes over what leads there, where that is not measured; `None`: an adapter.
+    pub carried: Option<Link>,
     /// What could not be read, and why.
     pub faults: Vec<String>,
 }
@@ -34,6 +36,7 @@ impl Tuning {
             })
         };
         let (rules, figures) = (told("WEFT_COLLECTIVES"), told("WEFT_MODEL"));
+        tuning.carried = crate::transports::link(&variable);
         if let Some(told) = rules {
             match Rules::parse(&told.text, &told.source) {
                 Ok(rules) => tuning.rules = rules,
@@ -47,6 +50,11 @@ impl Tuning {
             }
         }
         tuning
+    }
+
+    /// The figures as a start takes them: those measured, and of the network otherwise those of what leads there.
+    pub fn figures(&self) -> Figures {
+        Figures { network: self.figures.network.or(self.carried), ..self.figures.clone() }
     }
 
     /// Each figure of the model and where it comes from, a line each; those between nodes only if `network`.
@@ -79,7 +87,7 @@ impl Tuning {
         };
         let mut lines = vec![link("memory", self.figures.memory, Link::MEMORY)];
         if network {
-            lines.push(link("network", self.figures.network, Link::NETWORK));
+            lines.push(link("network", self.figures.network, self.carried.unwrap_or(Link::NETWORK)));
         }
         let reduced = self.figures.per_byte_reduced;
         lines.push(format!(

@@ -1,6 +1,7 @@
 //! By which ways others are reached over a fabric, and what becomes of those to whom none leads.
 
 use super::Transports;
+use crate::types::Carrier;
 use std::time::Duration;
 use weft_api::Transport;
 use weft_shm::Inquiry;
@@ -14,6 +15,16 @@ impl Transports {
             Transports::Both(both) => both.fabric().ways(most),
             Transports::Wrapped(wrapped) => wrapped.below().ways(most),
             Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => Vec::new(),
+        }
+    }
+
+    /// What moves messages to other nodes; `None` where there are none.
+    pub(crate) fn carrier(&self) -> Option<Carrier> {
+        match self {
+            Transports::Fabric(forced) => Some(forced.fabric.carrier()),
+            Transports::Both(both) => Some(both.fabric().carrier()),
+            Transports::Wrapped(wrapped) => wrapped.below().carrier(),
+            Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => None,
         }
     }
 

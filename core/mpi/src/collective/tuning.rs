@@ -4,7 +4,8 @@ use std::sync::Arc;
 use weft_boot::settings::{self, Told};
 use weft_boot::{Job, Launcher};
 use weft_coll::text::Fault;
-use weft_coll::{Figures, Rules};
+use weft_coll::{Figures, Link, Rules};
+use weft_engine::Carrier;
 use weft_types::params::Parameters;
 use weft_types::{Error, ErrorClass, Result};
 
@@ -31,6 +32,28 @@ impl Tuning {
             rules: Arc::new(parsed(job, rules, Rules::parse)?),
             figures: parsed(job, figures, Figures::parse)?,
         })
+    }
+
+    /// What was not measured between nodes is as what carries messages there has it; and so is what is inside the node when the whole job is on
+    /// one and a fabric was asked for. (In a job on several nodes those with one process each could not tell.)
+    #[must_use]
+    pub(crate) fn carried_by(mut self, carrier: Option<Carrier>, is_one_node: bool) -> Tuning {
+        if let Some(carrier) = carrier {
+            let link = *self.figures.network.get_or_insert(built_in(carrier));
+            if is_one_node {
+                self.figures.memory = Some(link);
+            }
+        }
+        self
+    }
+}
+
+/// What a message between two ranks takes that is carried so, unless it was measured.
+fn built_in(carrier: Carrier) -> Link {
+    match carrier {
+        Carrier::Device => Link::NETWORK,
+        Carrier::Sockets => Link::SOCKETS,
+        Carrier::Emulator => Link::EMULATED,
     }
 }
 
@@ -73,6 +96,21 @@ mod tests {
     use weft_coll::registry::candidates;
     use weft_coll::{Call, Group as Place, Model, Vector};
     use weft_types::{ContextId, Handle, Rank};
+
+    #[test]
+    fn what_was_not_measured_is_as_what_carries_messages_has_it() {
+        let tuning =
+            |text: &str| Tuning { figures: Figures::parse(text, "f").expect("figures"), ..Tuning::default() };
+        let nothing = tuning("weft-model 1");
+        assert_eq!(nothing.clone().carried_by(None, true).figures, Figures::default());
+        let sockets = nothing.clone().carried_by(Some(Carrier::Sockets), false).figures;
+        assert_eq!((sockets.network, sockets.memory), (Some(Link::SOCKETS), None));
+        let forced = nothing.carried_by(Some(Carrier::Emulator), true).figures;
+        assert_eq!((forced.network, forced.memory), (Some(Link::EMULATED), Some(Link::EMULATED)));
+        let measured = tuning("weft-model 1; network latency-ns=7000 overhead-ns=1 per-byte-ns=1");
+        let figures = measured.clone().carried_by(Some(Carrier::Device), false).figures;
+        assert_eq!(figures, measured.figures);
+    }
 
     #[test]
     fn hints_that_change_nothing_leave_the_ways_of_collectives_alone() {

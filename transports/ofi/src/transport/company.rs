@@ -75,6 +75,11 @@ impl Ofi {
         self.company.across_calls
     }
 
+    /// Whether the kernel's sockets carry everything, and no device.
+    pub fn is_by_sockets(&self) -> bool {
+        self.company.gathers
+    }
+
     /// Whether any packet was sent outside of turns since the last one, or since `push_out`.
     pub fn is_in_row(&self) -> bool {
         self.company.in_row > 0

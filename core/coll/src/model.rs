@@ -264,7 +264,8 @@ impl<'m> Estimate<'m> {
             let link = &level.link;
             let shared = outside * (link.shared_per_message + bytes * link.shared_per_byte);
             // The last message's bytes are those below.
-            let alone = outside * link.overhead + (outside - 1.0).max(0.0) * bytes * link.per_byte_of_processor();
+            let alone =
+                outside * link.overhead + (outside - 1.0).max(0.0) * bytes * link.per_byte_of_processor();
             self.path += alone.max(shared) + if outside > 0.0 { bytes * link.per_byte } else { 0.0 };
             inner = inner.min(fullest);
         }

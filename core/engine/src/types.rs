@@ -126,7 +126,7 @@ pub struct Completion {
 /// What moves messages between nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carrier {
-    /// An adapter of its own accord: verbs, or what libfabric drives.
+    /// An adapter, through verbs or libfabric.
     Device,
     /// The kernel's sockets, through libfabric.
     Sockets,

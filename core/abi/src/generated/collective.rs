@@ -22,6 +22,7 @@ unsafe extern "C" fn PMPI_Barrier(comm: MPI_Comm) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
         let answer = unsafe { imp::at_once_rounds::barrier(imp::at_once_rounds::Locked, comm) };
         if let Some(code) = answer {
+            gate::push_out();
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.
@@ -32,6 +33,7 @@ unsafe extern "C" fn PMPI_Barrier(comm: MPI_Comm) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
         let answer = unsafe { imp::at_once_rounds::barrier(imp::at_once_rounds::Alone::new(), comm) };
         if let Some(code) = answer {
+            gate::push_out();
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.
@@ -97,6 +99,7 @@ unsafe extern "C" fn PMPI_Bcast(
             )
         };
         if let Some(code) = answer {
+            gate::push_out();
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.
@@ -122,6 +125,7 @@ unsafe extern "C" fn PMPI_Bcast(
             )
         };
         if let Some(code) = answer {
+            gate::push_out();
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.
@@ -178,6 +182,7 @@ unsafe extern "C" fn PMPI_Bcast_c(
             imp::at_once_rounds::bcast(imp::at_once_rounds::Locked, buffer, count, datatype, root, comm)
         };
         if let Some(code) = answer {
+            gate::push_out();
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.
@@ -196,6 +201,7 @@ unsafe extern "C" fn PMPI_Bcast_c(
             imp::at_once_rounds::bcast(imp::at_once_rounds::Alone::new(), buffer, count, datatype, root, comm)
         };
         if let Some(code) = answer {
+            gate::push_out();
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.
@@ -599,6 +605,7 @@ unsafe extern "C" fn PMPI_Allgather(
             )
         };
         if let Some(code) = answer {
+            gate::push_out();
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.
@@ -628,6 +635,7 @@ unsafe extern "C" fn PMPI_Allgather(
             )
         };
         if let Some(code) = answer {
+            gate::push_out();
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.
@@ -702,6 +710,7 @@ unsafe extern "C" fn PMPI_Allgather_c(
             )
         };
         if let Some(code) = answer {
+            gate::push_out();
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.
@@ -731,6 +740,7 @@ unsafe extern "C" fn PMPI_Allgather_c(
             )
         };
         if let Some(code) = answer {
+            gate::push_out();
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.
@@ -896,6 +906,7 @@ unsafe extern "C" fn PMPI_Alltoall(
             )
         };
         if let Some(code) = answer {
+            gate::push_out();
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.
@@ -925,6 +936,7 @@ unsafe extern "C" fn PMPI_Alltoall(
             )
         };
         if let Some(code) = answer {
+            gate::push_out();
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.
@@ -999,6 +1011,7 @@ unsafe extern "C" fn PMPI_Alltoall_c(
             )
         };
         if let Some(code) = answer {
+            gate::push_out();
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.
@@ -1028,6 +1041,7 @@ unsafe extern "C" fn PMPI_Alltoall_c(
             )
         };
         if let Some(code) = answer {
+            gate::push_out();
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.

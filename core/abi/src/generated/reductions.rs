@@ -63,6 +63,7 @@ unsafe extern "C" fn PMPI_Reduce(
             )
         };
         if let Some(code) = answer {
+            gate::push_out();
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.
@@ -92,6 +93,7 @@ unsafe extern "C" fn PMPI_Reduce(
             )
         };
         if let Some(code) = answer {
+            gate::push_out();
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.
@@ -160,6 +162,7 @@ unsafe extern "C" fn PMPI_Reduce_c(
             )
         };
         if let Some(code) = answer {
+            gate::push_out();
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.
@@ -189,6 +192,7 @@ unsafe extern "C" fn PMPI_Reduce_c(
             )
         };
         if let Some(code) = answer {
+            gate::push_out();
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.
@@ -327,6 +331,7 @@ unsafe extern "C" fn PMPI_Allreduce(
             )
         };
         if let Some(code) = answer {
+            gate::push_out();
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.
@@ -354,6 +359,7 @@ unsafe extern "C" fn PMPI_Allreduce(
             )
         };
         if let Some(code) = answer {
+            gate::push_out();
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.
@@ -422,6 +428,7 @@ unsafe extern "C" fn PMPI_Allreduce_c(
             )
         };
         if let Some(code) = answer {
+            gate::push_out();
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.
@@ -449,6 +456,7 @@ unsafe extern "C" fn PMPI_Allreduce_c(
             )
         };
         if let Some(code) = answer {
+            gate::push_out();
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.
@@ -577,6 +585,7 @@ unsafe extern "C" fn PMPI_Reduce_scatter_block(
             )
         };
         if let Some(code) = answer {
+            gate::push_out();
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.
@@ -604,6 +613,7 @@ unsafe extern "C" fn PMPI_Reduce_scatter_block(
             )
         };
         if let Some(code) = answer {
+            gate::push_out();
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.
@@ -672,6 +682,7 @@ unsafe extern "C" fn PMPI_Reduce_scatter_block_c(
             )
         };
         if let Some(code) = answer {
+            gate::push_out();
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.
@@ -699,6 +710,7 @@ unsafe extern "C" fn PMPI_Reduce_scatter_block_c(
             )
         };
         if let Some(code) = answer {
+            gate::push_out();
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.
@@ -766,6 +778,7 @@ unsafe extern "C" fn PMPI_Reduce_scatter(
             )
         };
         if let Some(code) = answer {
+            gate::push_out();
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.
@@ -793,6 +806,7 @@ unsafe extern "C" fn PMPI_Reduce_scatter(
             )
         };
         if let Some(code) = answer {
+            gate::push_out();
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.
@@ -860,6 +874,7 @@ unsafe extern "C" fn PMPI_Reduce_scatter_c(
             )
         };
         if let Some(code) = answer {
+            gate::push_out();
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.
@@ -887,6 +902,7 @@ unsafe extern "C" fn PMPI_Reduce_scatter_c(
             )
         };
         if let Some(code) = answer {
+            gate::push_out();
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.

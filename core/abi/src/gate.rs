@@ -290,10 +290,12 @@ pub(crate) unsafe fn process_alone<'a>() -> &'a mut Process {
     unsafe { (*GATE.process.get()).as_mut().unwrap_unchecked() }
 }
 
-/// Whether the World Model or a session is active and calls take locks.
+/// Whether the World Model or a session is active, calls take locks, and no messages wait for each other: what the short forms of calls
+/// with locks need, which say of no lane that something waits there (`weft::lanes`, `rows`), and push out nothing. Where messages do wait each
+/// costs system calls, beside which the long forms are nothing.
 #[inline(always)]
 pub(crate) fn is_active_with_threads() -> bool {
-    phase() & (CLOSED | LOCKED) == LOCKED
+    phase() & (CLOSED | LOCKED | COMPANY) == LOCKED
 }
 
 /// Lends the process. Only after [`start`], which every caller's phase check implies.

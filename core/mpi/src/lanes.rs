@@ -163,7 +163,7 @@ impl Lane {
         inner
     }
 
-    /// The lane, for the thread to whom its lock is biased; `None` to others. Given back with [`Own::end`] after an operation
+    /// The lane, for the thread to whom its lock is biased; `None` to others. Not where messages wait for company, which is not noted here. Given back with [`Own::end`] after an operation
     /// that can neither end a request nor let a probe find something (a send to another process, a receive that is posted),
     /// otherwise with [`Own::leave`].
     #[inline(always)]
@@ -371,14 +371,12 @@ impl Own<'_> {
     /// Gives the lane back after what concerns nobody else.
     #[inline(always)]
     pub fn end(self) {
-        self.lane.rows.note(self.inner.number, &self.inner.engine);
         self.inner.end();
     }
 
     /// Gives the lane back; `changed`: something moved that others may wait for.
     #[inline(always)]
     pub fn leave(mut self, changed: bool) {
-        self.lane.rows.note(self.inner.number, &self.inner.engine);
         let rings = self.lane.rings(&mut self.inner, changed);
         self.inner.end();
         if rings {

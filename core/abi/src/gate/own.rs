@@ -37,9 +37,7 @@ impl Own {
 
     /// Gives the process back after what concerns nobody else.
     #[inline(always)]
-    pub(crate) fn end(mut self) {
-        let process = self.process();
-        process.lanes.note_first(&process.engine);
+    pub(crate) fn end(self) {
         self.inner.end();
     }
 
@@ -48,9 +46,7 @@ impl Own {
     pub(crate) fn leave(mut self, changed: bool) {
         // As in `unlock`.
         let watched = changed && GATE.watchers.load(Ordering::Relaxed) != 0;
-        let process = self.process();
-        process.lanes.note_first(&process.engine);
-        let rings = process.engine.take_ended_watched() || watched;
+        let rings = self.process().engine.take_ended_watched() || watched;
         self.inner.end();
         if rings {
             ring();

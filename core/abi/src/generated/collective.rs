@@ -22,7 +22,6 @@ unsafe extern "C" fn PMPI_Barrier(comm: MPI_Comm) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
         let answer = unsafe { imp::at_once_rounds::barrier(imp::at_once_rounds::Locked, comm) };
         if let Some(code) = answer {
-            gate::push_out();
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.
@@ -99,7 +98,6 @@ unsafe extern "C" fn PMPI_Bcast(
             )
         };
         if let Some(code) = answer {
-            gate::push_out();
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.
@@ -182,7 +180,6 @@ unsafe extern "C" fn PMPI_Bcast_c(
             imp::at_once_rounds::bcast(imp::at_once_rounds::Locked, buffer, count, datatype, root, comm)
         };
         if let Some(code) = answer {
-            gate::push_out();
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.
@@ -605,7 +602,6 @@ unsafe extern "C" fn PMPI_Allgather(
             )
         };
         if let Some(code) = answer {
-            gate::push_out();
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.
@@ -710,7 +706,6 @@ unsafe extern "C" fn PMPI_Allgather_c(
             )
         };
         if let Some(code) = answer {
-            gate::push_out();
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.
@@ -906,7 +901,6 @@ unsafe extern "C" fn PMPI_Alltoall(
             )
         };
         if let Some(code) = answer {
-            gate::push_out();
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.
@@ -1011,7 +1005,6 @@ unsafe extern "C" fn PMPI_Alltoall_c(
             )
         };
         if let Some(code) = answer {
-            gate::push_out();
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.

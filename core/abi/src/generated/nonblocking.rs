@@ -658,7 +658,6 @@ unsafe extern "C" fn PMPI_Wait(request: *mut MPI_Request, status: *mut MPI_Statu
         // SAFETY: the program keeps the contract of the procedure.
         let answer = unsafe { imp::at_once_lanes::wait(request, status) };
         if let Some(code) = answer {
-            gate::push_out();
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.

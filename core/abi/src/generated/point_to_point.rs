@@ -48,7 +48,6 @@ unsafe extern "C" fn PMPI_Send(
         // SAFETY: the program keeps the contract of the procedure.
         let answer = unsafe { imp::at_once_lanes::send(buf, i64::from(count), datatype, dest, tag, comm) };
         if let Some(code) = answer {
-            gate::push_out();
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.
@@ -125,7 +124,6 @@ unsafe extern "C" fn PMPI_Send_c(
         // SAFETY: the program keeps the contract of the procedure.
         let answer = unsafe { imp::at_once_lanes::send(buf, count, datatype, dest, tag, comm) };
         if let Some(code) = answer {
-            gate::push_out();
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.
@@ -206,7 +204,6 @@ unsafe extern "C" fn PMPI_Recv(
         let answer =
             unsafe { imp::at_once_lanes::recv(buf, i64::from(count), datatype, source, tag, comm, status) };
         if let Some(code) = answer {
-            gate::push_out();
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.
@@ -285,7 +282,6 @@ unsafe extern "C" fn PMPI_Recv_c(
         // SAFETY: the program keeps the contract of the procedure.
         let answer = unsafe { imp::at_once_lanes::recv(buf, count, datatype, source, tag, comm, status) };
         if let Some(code) = answer {
-            gate::push_out();
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.
@@ -739,7 +735,6 @@ unsafe extern "C" fn PMPI_Iprobe(
         // SAFETY: the program keeps the contract of the procedure.
         let answer = unsafe { imp::at_once_lanes::iprobe(source, tag, comm, flag, status) };
         if let Some(code) = answer {
-            gate::push_out();
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.

@@ -63,7 +63,6 @@ unsafe extern "C" fn PMPI_Reduce(
             )
         };
         if let Some(code) = answer {
-            gate::push_out();
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.
@@ -162,7 +161,6 @@ unsafe extern "C" fn PMPI_Reduce_c(
             )
         };
         if let Some(code) = answer {
-            gate::push_out();
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.
@@ -331,7 +329,6 @@ unsafe extern "C" fn PMPI_Allreduce(
             )
         };
         if let Some(code) = answer {
-            gate::push_out();
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.
@@ -428,7 +425,6 @@ unsafe extern "C" fn PMPI_Allreduce_c(
             )
         };
         if let Some(code) = answer {
-            gate::push_out();
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.
@@ -585,7 +581,6 @@ unsafe extern "C" fn PMPI_Reduce_scatter_block(
             )
         };
         if let Some(code) = answer {
-            gate::push_out();
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.
@@ -682,7 +677,6 @@ unsafe extern "C" fn PMPI_Reduce_scatter_block_c(
             )
         };
         if let Some(code) = answer {
-            gate::push_out();
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.
@@ -778,7 +772,6 @@ unsafe extern "C" fn PMPI_Reduce_scatter(
             )
         };
         if let Some(code) = answer {
-            gate::push_out();
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.
@@ -874,7 +867,6 @@ unsafe extern "C" fn PMPI_Reduce_scatter_c(
             )
         };
         if let Some(code) = answer {
-            gate::push_out();
             return code;
         }
         // SAFETY: the program keeps the contract of the procedure.

@@ -277,7 +277,6 @@ pub(crate) unsafe fn wait(request: *mut MPI_Request, status: *mut MPI_Status) ->
     // SAFETY: not null, so the program's request.
     let pending = unsafe { *request };
     if pending.raw() == engine_handle(RequestId::COMPLETE).0 as usize {
-        gate::complete_sends();
         // SAFETY: the program's request and status.
         unsafe {
             request.write(MPI_Request::from_raw(abi::MPI_REQUEST_NULL));

@@ -237,8 +237,9 @@ pub(super) fn emit(model: &Model, procedure: &Procedure) -> Result<String> {
         // All have the same arguments, so nothing is saved and moved on the way to them: the entry point is a question and a jump.
         let mut way = |name: &str, form: &str, first: &str| {
             let inline = if at_once_where == AtOnce::Leaf && name == "alone" { "always" } else { "never" };
-            // What goes by rounds is sent by no fabric, but what was begun before it may be.
-            let push_out = if ends_work(procedure) { "gate::push_out();\n" } else { "" };
+            // Short forms with locks are not taken where messages wait for company. What goes by rounds is sent by no fabric, but what was
+            // begun before it may be.
+            let push_out = if name == "alone" && ends_work(procedure) { "gate::push_out();\n" } else { "" };
             let short = format!("imp::{form}::{}({first}{})", imp_name(int.name()), arguments.join(", "));
             let _ = writeln!(
                 text,

@@ -54,13 +54,13 @@ pub fn text(variable: impl Fn(&str) -> Option<String>) -> Result<String, String>
     Ok(text)
 }
 
-/// What a message to another node takes, where no adapter carries it.
+/// What a message to another node takes over what was asked for, where no adapter carries it. Unless it was asked for, questions are about a
+/// cluster, whatever the machine is on which they are asked.
 pub(crate) fn link(variable: &impl Fn(&str) -> Option<String>) -> Option<Link> {
     let parameters = parameters(variable).ok()?;
-    let facts = Facts::gather(&LiveSystem, variable("LD_LIBRARY_PATH").as_deref());
-    match transport::far(&facts, &Wish::from(&parameters)).ok()?.way {
+    match Wish::from(&parameters).forced? {
         Way::Softroce => Some(Link::EMULATED),
-        Way::Ofi if facts.devices.is_empty() => Some(Link::SOCKETS),
+        Way::Ofi if Facts::gather(&LiveSystem, None).devices.is_empty() => Some(Link::SOCKETS),
         Way::Shm | Way::Verbs | Way::Ofi => None,
     }
 }

@@ -132,6 +132,16 @@ mod tests {
     }
 
     #[test]
+    fn the_network_is_that_of_the_transport_that_was_asked_for() {
+        let of = |transport: &'static str| {
+            Tuning::find(move |name| (name == "WEFT_TRANSPORT").then(|| transport.to_owned()))
+        };
+        assert_eq!((of("auto").figures().network, of("verbs").figures().network), (None, None));
+        assert_eq!(of("softroce").figures().network, Some(Link::EMULATED));
+        assert!(of("softroce").figures_text(true)[1].contains("latency 4000 ns"));
+    }
+
+    #[test]
     fn what_cannot_be_read_is_told() {
         let tuning = given("bcast -> ring 3", "@/nowhere/at/all");
         assert_eq!(tuning.faults.len(), 2, "{:?}", tuning.faults);

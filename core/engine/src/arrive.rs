@@ -38,6 +38,10 @@ pub(crate) enum Todo {
     },
     /// The receiver of a send has offered room to write to.
     Write(u32),
+    /// The receiver of a send reads the front of it, and the rest is to be written for it.
+    Share(u32),
+    /// The sender has written its part of a receive, or cannot.
+    Shared(u32),
     /// The peer has ended MPI, or a part of it, after it has lost others, and answers nothing more there.
     Leave(Farewell),
     /// The packet makes no sense: no more is said to or heard from this peer.
@@ -101,6 +105,8 @@ impl Engine {
             Todo::Offered { slot, stamp } => self.take_offered(slot, stamp),
             Todo::Took { length, stamp } => self.tell_time(id, length, Course::Packets, stamp),
             Todo::Write(slot) => self.write_there(slot),
+            Todo::Share(slot) => self.write_share(slot),
+            Todo::Shared(slot) => self.go_on_reading(slot),
             Todo::Leave(farewell) => self.take_farewell(id, farewell),
             Todo::Broken(what) => self.broken(id, what),
         }
@@ -225,6 +231,8 @@ impl State {
             }
             Some(Kind::More) => self.more_is_wanted(index, header),
             Some(Kind::Written) => self.written(index, header),
+            Some(Kind::Share) => self.asked_to_share(index, header, payload),
+            Some(Kind::Shared) => self.has_shared(index, header),
             Some(Kind::Took) => {
                 self.hear_time(index, header);
                 Todo::Nothing
@@ -545,7 +553,7 @@ impl State {
 
     /// An answer to a send that is not there, or data for a receive that is not: it makes no sense, unless the peer has parted,
     /// when the send or the receive was given up.
-    fn stray(&self, index: u32, what: &'static str) -> Todo {
+    pub(crate) fn stray(&self, index: u32, what: &'static str) -> Todo {
         if self.peers.at(index).has_parted { Todo::Nothing } else { Todo::Broken(what) }
     }
 

@@ -315,6 +315,10 @@ impl Transport for Both {
         toward!(self, peer, way => way.read_remote(peer, address, into))
     }
 
+    fn write_remote(&mut self, peer: PeerId, address: u64, bytes: &[u8]) -> Result<()> {
+        toward!(self, peer, way => way.write_remote(peer, address, bytes))
+    }
+
     fn read_remote_runs(
         &mut self,
         peer: PeerId,

@@ -467,7 +467,11 @@ impl Engine {
                 // An empty message beyond the budget has nothing to ask for; its sender waits to be matched, or
                 // empty messages would be without limit.
                 let synchronous = synchronous || request.length == 0;
-                let flags = if synchronous { Announce::SYNCHRONOUS | asked } else { asked };
+                let stays = match self.state.stays && address != 0 && lead == 0 && telling.is_none() {
+                    true => Announce::STAYS,
+                    false => 0,
+                };
+                let flags = if synchronous { Announce::SYNCHRONOUS | asked } else { asked } | stays;
                 let header = header.with_kind(Kind::Rts).with_flags(flags);
                 let announce = Announce { length: request.length, address, request: id, lead };
                 if let Some(telling) = telling {

@@ -90,6 +90,8 @@ pub(crate) struct State {
     pub(crate) wary: bool,
     /// What devices move.
     pub(crate) zero_copies: ZeroCopies,
+    /// See [`Engine::stay`].
+    pub(crate) stays: bool,
     pub(crate) stopwatch: Stopwatch,
     /// Messages that were offered to be read.
     pub(crate) offers: u32,
@@ -130,6 +132,7 @@ impl Engine {
             ended_watched: false,
             wary: false,
             zero_copies: ZeroCopies::default(),
+            stays: false,
             stopwatch,
             offers: 0,
             row: Row::default(),

@@ -32,6 +32,7 @@ mod requests;
 mod rounds;
 mod row;
 mod schedule;
+mod shares;
 mod stages;
 mod streams;
 mod told_deaths;

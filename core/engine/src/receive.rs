@@ -7,7 +7,7 @@ use crate::messages::Place;
 use crate::offers::HELD;
 use crate::paces::announced_from;
 use crate::peers::LeadTarget;
-use crate::requests::{Buffer, Phase, TIMED};
+use crate::requests::{Buffer, Phase, TIMED, TRANSFERRING};
 use crate::types::{Completion, Early, RequestId, Selector, Status};
 use weft_api::Transport;
 use weft_datatype::RecvBuf;
@@ -83,6 +83,8 @@ impl Engine {
             | Todo::Offered { .. }
             | Todo::Took { .. }
             | Todo::Write(_)
+            | Todo::Share(_)
+            | Todo::Shared(_)
             | Todo::Leave(_)
             | Todo::Broken(_) => {}
         }
@@ -175,6 +177,7 @@ impl Engine {
                 let request = self.state.requests.at_mut(slot);
                 request.phase = Phase::Reading;
                 request.read = lead;
+                self.ask_to_share(slot, id);
                 self.state.reading.push_back(slot);
                 self.read_some();
             }
@@ -213,8 +216,9 @@ impl Engine {
             self.read_held(slot & !HELD);
             return true;
         }
+        let until = self.state.read_until(slot);
         let request = self.state.requests.at_mut(slot);
-        let (start, end) = (request.read, request.wanted.min(request.read + READ_BURST));
+        let (start, end) = (request.read, until.min(request.read + READ_BURST));
         let (peer, address) = (request.peer, request.address);
         let one_run = if request.scattered.is_none() { request.recv_buf().as_mut_slice() } else { None };
         let read = match one_run.and_then(|all| all.get_mut(start as usize..end as usize)) {
@@ -230,13 +234,19 @@ impl Engine {
             if self.state.requests.at(slot).flags & TIMED != 0 {
                 self.state.way_has_ended(slot, false);
             }
+            self.unshare(slot);
             self.ask(slot);
             return true;
         };
         let request = self.state.requests.at_mut(slot);
         request.read = start + read;
-        if request.read < request.wanted {
+        if request.read < until {
             self.state.reading.push_back(slot);
+            return true;
+        }
+        if request.flags & TRANSFERRING != 0 {
+            // The sender has the rest, and says when it is written.
+            request.phase = Phase::Receiving;
             return true;
         }
         request.moved += request.wanted - u64::from(request.lead);

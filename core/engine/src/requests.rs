@@ -99,6 +99,9 @@ pub(crate) const OFFERED: u16 = KEYED;
 pub(crate) const LEASED: u16 = 1024;
 /// A device works on its memory.
 pub(crate) const TRANSFERRING: u16 = 2048;
+/// Receive: its sender was asked to write the rest of it ([`weft_wire::Kind::Share`]), from the line on that `entry` says. The bit of [`CREDITED`], which no
+/// receive has. Until the answer has come it is [`TRANSFERRING`], too.
+pub(crate) const SHARES: u16 = CREDITED;
 /// When it fails its owner must hear of it, because no call returns its error: it was freed ([`RELEASED`]), or was complete for
 /// the program before.
 pub(crate) const ABANDONED: u16 = 4096;

@@ -441,6 +441,17 @@ impl Transport for Transports {
         }
     }
 
+    fn write_remote(&mut self, peer: PeerId, address: u64, bytes: &[u8]) -> Result<()> {
+        match self {
+            Transports::Shm(shm) => shm.write_remote(peer, address, bytes),
+            Transports::Both(both) => both.write_remote(peer, address, bytes),
+            Transports::Sim(port) => port.write_remote(peer, address, bytes),
+            Transports::Alone(_) | Transports::Fabric(_) | Transports::Wrapped(_) => {
+                Err(Error::internal("memory that is not reached so was to be written"))
+            }
+        }
+    }
+
     fn read_remote_runs(
         &mut self,
         peer: PeerId,

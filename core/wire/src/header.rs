@@ -17,6 +17,8 @@
 //! | --- | --- | --- | --- |
 //! | Cts | sender's request | packed bytes wanted | receiver's request ([`crate::payload::Cts`]); with flag `INTO` a [`crate::payload::RemotePlace`] |
 //! | Written | receiver's request | bytes written to that place | |
+//! | Share | sender's request | packed offset from which on the sender shall write | [`crate::payload::Share`] |
+//! | Shared | receiver's request | 1 when it has written, 0 when it cannot | |
 //! | Fragment | receiver's request, 0 for the lead of the newest Rts | packed offset | data |
 //! | Matched | sender's request | 0 | |
 //! | Taken | sender's request | after a message that was read: from which length on others are worth announcing that could leave unasked, 0: none; else 0; flag [`crate::payload::LATE`] when it was offered and nobody waited for it | |
@@ -66,6 +68,10 @@ pub enum Kind {
     Written = 14,
     /// How long a message took whose announcement bore the time ([`crate::Announce::TIMED`]).
     Took = 15,
+    /// The receiver reads the front of a message, and its sender, who waits in a call ([`crate::Announce::STAYS`]), shall write the rest.
+    Share = 16,
+    /// The sender's answer to [`Kind::Share`].
+    Shared = 17,
 }
 
 impl Kind {
@@ -88,6 +94,8 @@ impl Kind {
             13 => Kind::Part,
             14 => Kind::Written,
             15 => Kind::Took,
+            16 => Kind::Share,
+            17 => Kind::Shared,
             _ => return None,
         })
     }

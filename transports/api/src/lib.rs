@@ -268,6 +268,15 @@ pub trait Transport {
         Err(Error::internal("single copy was asked of a transport that does not offer it"))
     }
 
+    /// Copies `bytes` straight into `peer`'s memory at `address`, where [`Transport::read_remote`] works.
+    ///
+    /// # Errors
+    /// As [`Transport::read_remote`]; some of the bytes may have been copied. The default cannot.
+    fn write_remote(&mut self, peer: PeerId, address: u64, bytes: &[u8]) -> Result<()> {
+        let _ = (peer, address, bytes);
+        Err(Error::internal("single copy was asked of a transport that does not offer it"))
+    }
+
     /// Copies runs of `peer`'s memory (address, bytes) onto runs of ours, in order: single copy from layout to layout. Both lists
     /// have the same number of bytes and at most `most_runs` entries. The default reads every piece by itself.
     ///

@@ -1,4 +1,4 @@
-//! Reading another process's memory in one copy (`process_vm_readv`), where the kernel allows it.
+//! Reading and writing another process's memory in one copy (`process_vm_readv`, `process_vm_writev`), where the kernel allows it.
 //!
 //! The kernel may forbid it (Yama, seccomp, user namespaces), and a process id from the table may mean another process
 //! in our pid namespace. So the first use with every peer reads a random number at the address where the peer says it
@@ -22,6 +22,8 @@ enum Access {
 pub(crate) struct SingleCopy {
     enabled: bool,
     access: Vec<Cell<Access>>,
+    /// Whether the kernel has refused to write to anybody.
+    cannot_write: Cell<bool>,
     /// The number that the others look for here; boxed, so that its address stays.
     nonce: Box<AtomicU64>,
 }
@@ -56,6 +58,7 @@ impl SingleCopy {
         SingleCopy {
             enabled,
             access: vec![Cell::new(Access::Untried); ranks as usize],
+            cannot_write: Cell::new(false),
             nonce: Box::new(AtomicU64::new(sys::nonce())),
         }
     }
@@ -64,7 +67,7 @@ impl SingleCopy {
     /// proof: others know that of lane 0.
     pub(crate) fn another(&self) -> SingleCopy {
         let access = vec![Cell::new(Access::Untried); self.access.len()];
-        SingleCopy { enabled: self.enabled, access, nonce: Box::default() }
+        SingleCopy { enabled: self.enabled, access, cannot_write: Cell::new(false), nonce: Box::default() }
     }
 
     /// The word that proves who we are.
@@ -107,6 +110,41 @@ impl SingleCopy {
         self.repeat(local, slot, (peer, len, address), |pid, done| {
             sys::read_process(pid, address + done as u64, &mut into[done..])
         })
+    }
+
+    /// Copies `bytes` to `address` in the memory of `peer`.
+    pub(crate) fn write(
+        &self,
+        local: u32,
+        slot: &Slot,
+        peer: PeerId,
+        address: u64,
+        bytes: &[u8],
+    ) -> Result<()> {
+        let denied = |why: &dyn std::fmt::Display| {
+            let len = bytes.len();
+            let text =
+                format!("cannot write {len} bytes at {address:#x} in the memory of rank {}: {why}", peer.0);
+            Error::new(ErrorClass::ACCESS, text)
+        };
+        if self.cannot_write.get() || !self.possible(local, slot) {
+            return Err(denied(&"the kernel does not let us, or single copy is switched off"));
+        }
+        let pid = slot.pid.load(Ordering::Relaxed);
+        let mut done = 0;
+        while done < bytes.len() {
+            match sys::write_process(pid, address + done as u64, &bytes[done..]) {
+                Ok(0) => return Err(denied(&format_args!("nothing is mapped from byte {done} on"))),
+                Ok(more) => done += more,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    // A bad address concerns this message only. What may be read may still be read.
+                    self.cannot_write.set(error.raw_os_error() != Some(libc::EFAULT));
+                    return Err(denied(&error));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Fills the runs of `local` from those of `remote` (address, bytes) in the memory of `peer`; both have the same number of

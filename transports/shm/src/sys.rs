@@ -280,6 +280,16 @@ pub(crate) fn read_process(pid: u32, address: u64, into: &mut [u8]) -> Result<us
     if copied < 0 { Err(Error::last_os_error()) } else { Ok(copied as usize) }
 }
 
+/// Copies bytes into the memory of process `pid`; how many.
+pub(crate) fn write_process(pid: u32, address: u64, bytes: &[u8]) -> Result<usize> {
+    let local = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    let remote = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: bytes.len() };
+    // SAFETY: `local` describes `bytes`, which are only read; the kernel checks the remote range, which the other process has named for this.
+    let copied =
+        unsafe { libc::process_vm_writev(pid as libc::pid_t, &raw const local, 1, &raw const remote, 1, 0) };
+    if copied < 0 { Err(Error::last_os_error()) } else { Ok(copied as usize) }
+}
+
 /// Entries that the kernel takes in a list of runs (IOV_MAX).
 pub(crate) const MOST_RUNS: usize = 1024;
 

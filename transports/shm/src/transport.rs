@@ -548,6 +548,11 @@ impl Transport for Shm {
         self.single_copy.read(local, self.segment.slot(local), peer, address, into)
     }
 
+    fn write_remote(&mut self, peer: PeerId, address: u64, bytes: &[u8]) -> Result<()> {
+        let local = self.map.local(peer);
+        self.single_copy.write(local, self.segment.slot(local), peer, address, bytes)
+    }
+
     fn read_remote_runs(
         &mut self,
         peer: PeerId,

@@ -177,6 +177,25 @@ impl Transport for SimPort {
         }
     }
 
+    fn write_remote(&mut self, peer: PeerId, address: u64, bytes: &[u8]) -> Result<()> {
+        let denied = {
+            let mut net = self.fabric.net();
+            let chance = net.config.denial;
+            net.random.chance(chance) || net.is_known_dead(peer)
+        };
+        if denied {
+            return Err(Error::new(ErrorClass::ACCESS, "writing memory was denied (injected)"));
+        }
+        let len = bytes.len();
+        let remote = [nix::sys::uio::RemoteIoVec { base: address as usize, len }];
+        let local = [std::io::IoSlice::new(bytes)];
+        match nix::sys::uio::process_vm_writev(nix::unistd::Pid::this(), &local, &remote) {
+            Ok(written) if written == len => Ok(()),
+            Ok(written) => Err(Error::internal(format!("wrote {written} of {len} bytes"))),
+            Err(errno) => Err(Error::new(ErrorClass::ACCESS, format!("process_vm_writev: {errno}"))),
+        }
+    }
+
     fn bell(&self) -> SimBell {
         SimBell
     }

@@ -168,6 +168,10 @@ pub(crate) fn read_process(_pid: u32, _address: u64, _into: &mut [u8]) -> Result
     Err(Error::from_raw_os_error(libc::EPERM))
 }
 
+pub(crate) fn write_process(_pid: u32, _address: u64, _bytes: &[u8]) -> Result<usize> {
+    Err(Error::from_raw_os_error(libc::EPERM))
+}
+
 pub(crate) const MOST_RUNS: usize = 1024;
 
 pub(crate) fn read_process_runs(

@@ -250,6 +250,6 @@ mod tests {
     fn unknown_kinds_are_refused() {
         assert_eq!(Header::from_words([0, 0]).kind(), None);
         assert_eq!(Header::from_words([0xff, 0]).kind(), None);
-        assert_eq!(Header::from_words([16, 0]).kind(), None);
+        assert_eq!(Header::from_words([18, 0]).kind(), None);
     }
 }

@@ -354,6 +354,12 @@ impl State {
             },
         };
         let read = match header.flags() & Announce::SCATTERED {
+            0 if header.flags() & Announce::STAYS != 0 => {
+                Announce::parse_stamped(payload).map(|(announce, stamp)| {
+                    self.note_time(stamp);
+                    (announce, &[][..], None)
+                })
+            }
             0 => Announce::parse(payload).map(|(announce, data)| (announce, data, None)),
             _ => Announced::parse(payload).and_then(|(announce, announced)| {
                 let layouts = self.peers.at_mut(index).layouts.get_or_insert_default();

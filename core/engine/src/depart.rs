@@ -467,11 +467,7 @@ impl Engine {
                 // An empty message beyond the budget has nothing to ask for; its sender waits to be matched, or
                 // empty messages would be without limit.
                 let synchronous = synchronous || request.length == 0;
-                let stays = match self.state.stays && address != 0 && lead == 0 && telling.is_none() {
-                    true => Announce::STAYS,
-                    false => 0,
-                };
-                let flags = if synchronous { Announce::SYNCHRONOUS | asked } else { asked } | stays;
+                let flags = if synchronous { Announce::SYNCHRONOUS | asked } else { asked };
                 let header = header.with_kind(Kind::Rts).with_flags(flags);
                 let announce = Announce { length: request.length, address, request: id, lead };
                 if let Some(telling) = telling {
@@ -483,6 +479,15 @@ impl Engine {
                     });
                     if sent.is_ok() {
                         peer.layouts.get_or_insert_default().told(telling);
+                        request.announced(synchronous, 0, 0);
+                    }
+                    return self.judge(index, sent);
+                }
+                if self.state.stays && address != 0 && lead == 0 && place.is_none() && request.length > 0 {
+                    let header = header.with_flags(flags | Announce::STAYS);
+                    let stamp = self.state.stopwatch.stamp();
+                    let sent = self.fabric.send_inline(peer.id, header, &announce.stamped(stamp));
+                    if sent.is_ok() {
                         request.announced(synchronous, 0, 0);
                     }
                     return self.judge(index, sent);

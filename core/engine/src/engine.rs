@@ -92,6 +92,8 @@ pub(crate) struct State {
     pub(crate) zero_copies: ZeroCopies,
     /// See [`Engine::stay`].
     pub(crate) stays: bool,
+    /// Whether the announcement of a sender that stays, which is being taken in, has just left.
+    pub(crate) fresh: bool,
     pub(crate) stopwatch: Stopwatch,
     /// Messages that were offered to be read.
     pub(crate) offers: u32,
@@ -133,6 +135,7 @@ impl Engine {
             wary: false,
             zero_copies: ZeroCopies::default(),
             stays: false,
+            fresh: false,
             stopwatch,
             offers: 0,
             row: Row::default(),

@@ -246,9 +246,15 @@ impl Engine {
         }
         if request.flags & TRANSFERRING != 0 {
             // The sender has the rest, and says when it is written.
-            request.phase = Phase::Receiving;
-            return true;
+            if !self.look_for_share(slot, peer) {
+                return true;
+            }
+            if self.state.read_until(slot) > until {
+                self.state.reading.push_front(slot);
+                return true;
+            }
         }
+        let request = self.state.requests.at_mut(slot);
         request.moved += request.wanted - u64::from(request.lead);
         request.phase = Phase::Receiving;
         let remote = request.remote;

@@ -12,6 +12,10 @@
 //! One core copies 128 KiB in the time in which two copy 256. Only of senders that can do nothing else meanwhile (a blocking send that has begun to wait)
 //! anything is asked, for the receiver has to wait for their answer: from the question to the answer its memory is the sender's
 //! ([`TRANSFERRING`]), whatever becomes of the receive, unless the sender dies. A sender that cannot write says so, and the receiver reads on.
+//!
+//! A sender that sleeps would have to be woken, which takes longer than to read its part. So its announcement bears the time, and it is asked only
+//! when that was just now ([`crate::EngineConfig::shares_within`]): then it still looks for the answer. And who has read the front looks for a while
+//! for the word that the rest is there, so that a receiver that is about to leave MPI does not leave its sender behind.
 
 use crate::arrive::Todo;
 use crate::engine::{Engine, State};
@@ -23,6 +27,8 @@ use weft_wire::{Announce, Header, Kind};
 
 /// Longest message that is shared, in bytes: its part is written in one go.
 const LONGEST: u64 = 16 << 20;
+/// How often who has read the front looks for the sender's word before it leaves: some ten microseconds.
+const LOOKS: u32 = 500;
 /// Where a part begins is counted in these: lines.
 const UNIT: u64 = 64;
 
@@ -33,8 +39,28 @@ impl Engine {
         self.state.stays = stays;
     }
 
+    /// Looks for the sender's word of its part of a receive whose front is read. False: it has not come, or the receive is over.
+    pub(crate) fn look_for_share(&mut self, slot: u32, peer: PeerId) -> bool {
+        let id = self.state.requests.id(slot);
+        for _ in 0..LOOKS {
+            std::hint::spin_loop();
+            self.drain(peer);
+            if self.state.requests.find(id.0).is_none()
+                || self.state.requests.at(slot).phase != Phase::Reading
+            {
+                return false;
+            }
+            if self.state.requests.at(slot).flags & TRANSFERRING == 0 {
+                return true;
+            }
+        }
+        self.state.requests.at_mut(slot).phase = Phase::Receiving;
+        false
+    }
+
     /// Asks the sender of a message that is about to be read to write the rest of it, if it can.
     pub(crate) fn ask_to_share(&mut self, slot: u32, peer: PeerId) {
+        let is_fresh = std::mem::take(&mut self.state.fresh);
         let own = self.state.requests.id(slot).0;
         let (crowded, shortest) =
             (self.state.config.oversubscribed, u64::from(self.state.config.shares_from));
@@ -45,7 +71,7 @@ impl Engine {
             && wanted == request.length
             && (shortest..=LONGEST).contains(&wanted)
             && request.scattered.is_none();
-        if !fits || crowded {
+        if !fits || crowded || !is_fresh {
             return;
         }
         let Some(room) = request.recv_buf().as_mut_slice() else { return };
@@ -99,6 +125,11 @@ impl State {
             0 => request.wanted,
             _ => u64::from(request.entry) * UNIT,
         }
+    }
+
+    /// A sender that stays has announced a message at that time.
+    pub(crate) fn note_time(&mut self, stamp: u64) {
+        self.fresh = self.stopwatch.stamp().saturating_sub(stamp) <= self.config.shares_within;
     }
 
     /// The receiver of a send reads the front of it.

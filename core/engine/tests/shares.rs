@@ -28,7 +28,9 @@ fn world(ranks: u32, seed: u64, denial: f64, full: f64) -> World {
             (sim.single_copy, sim.denial) = (true, denial);
             (sim.max_copy, sim.depth, sim.delay) = (1024, 8, 5);
         })
-        .engines(|config| (config.eager_limit, config.shares_from) = (100, 300))
+        .engines(|config| {
+            (config.eager_limit, config.shares_from, config.shares_within) = (100, 300, u64::MAX)
+        })
         .build()
 }
 

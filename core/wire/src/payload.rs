@@ -41,7 +41,8 @@ impl Announce {
     /// Header flag: the receiver shall say how long the message took ([`crate::Kind::Took`]). Where all of it is the lead, `address` is the time
     /// at which its sender began, by the clock of the node in nanoseconds.
     pub const TIMED: u8 = 32;
-    /// Header flag: the sender waits in a call until the message is taken, and can be asked to write a part of it ([`crate::Kind::Share`]).
+    /// Header flag: the sender waits in a call until the message is taken, and can be asked to write a part of it ([`crate::Kind::Share`]). Such an
+    /// announcement has no lead, and the time behind it ([`Announce::stamped`]).
     pub const STAYS: u8 = 64;
 
     /// As an offer travels: with the time at which its sender began.

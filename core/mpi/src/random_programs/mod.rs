@@ -94,7 +94,7 @@ impl Program {
             .engines(|config| {
                 config.eager_limit = 2048;
                 config.eager_budget_per_sender = 6000;
-                config.shares_from = 256;
+                (config.shares_from, config.shares_within) = (256, u64::MAX);
                 config.oversubscribed = config.size.is_multiple_of(2);
                 config.announcements_per_sender = [64, 1, 3][config.size as usize % 3];
             })

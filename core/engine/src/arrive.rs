@@ -399,6 +399,8 @@ impl State {
                 }
             }
             None => {
+                // Whoever receives it later finds its sender asleep.
+                self.fresh = false;
                 let charged = if announce.lead > 0 { charge(announce.lead) } else { 0 };
                 let slot = self.keep(index, header, announce.length, announce.lead, charged, data);
                 let message = self.messages.at_mut(slot);

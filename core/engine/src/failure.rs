@@ -329,7 +329,7 @@ impl State {
     /// Ends a request that depends on a process that is not there.
     pub(crate) fn end_bereaved(&mut self, slot: u32, error: Error) {
         let request = self.requests.at(slot);
-        if request.flags & SHARES != 0 && self.is_dead(request.peer) {
+        if request.is_shared() && self.is_dead(request.peer) {
             // Who is dead writes no more.
             self.requests.at_mut(slot).flags &= !(SHARES | TRANSFERRING);
         }

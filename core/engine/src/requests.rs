@@ -173,6 +173,11 @@ impl Request {
         self.buffer = Buffer::Recv(buffer);
     }
 
+    /// Whether it is a receive whose sender was asked to write a part of it.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.flags & SHARES != 0 && matches!(self.phase, Phase::Receiving | Phase::Reading)
+    }
+
     /// Whether a send is offered to be read.
     pub(crate) const fn is_offered(&self) -> bool {
         self.flags & OFFERED != 0

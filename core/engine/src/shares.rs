@@ -150,7 +150,7 @@ impl State {
         let peer = self.peers.at(index).id;
         let slot = self.requests.find(header.id()).filter(|&slot| {
             let request = self.requests.at(slot);
-            request.peer == peer && request.flags & (SHARES | TRANSFERRING) == SHARES | TRANSFERRING
+            request.peer == peer && request.is_shared() && request.flags & TRANSFERRING != 0
         });
         let Some(slot) = slot else { return self.stray(index, "word of a part that nobody asked for") };
         let cannot = header.value() == 0;

@@ -345,7 +345,7 @@ impl State {
         slot
     }
 
-    fn announced(&mut self, index: u32, header: Header, payload: &[u8]) -> Todo {
+    fn announced(&mut self, index: u32, mut header: Header, payload: &[u8]) -> Todo {
         let (payload, place) = match header.flags() & Announce::KEYED {
             0 => (payload, None),
             _ => match RemotePlace::parse(payload) {
@@ -356,7 +356,7 @@ impl State {
         let read = match header.flags() & Announce::SCATTERED {
             0 if header.flags() & Announce::STAYS != 0 => {
                 Announce::parse_stamped(payload).map(|(announce, stamp)| {
-                    self.note_time(stamp);
+                    header = self.unless_late(header, stamp);
                     (announce, &[][..], None)
                 })
             }
@@ -400,7 +400,7 @@ impl State {
             }
             None => {
                 // Whoever receives it later finds its sender asleep.
-                self.fresh = false;
+                let header = header.with_flags(header.flags() & !Announce::STAYS);
                 let charged = if announce.lead > 0 { charge(announce.lead) } else { 0 };
                 let slot = self.keep(index, header, announce.length, announce.lead, charged, data);
                 let message = self.messages.at_mut(slot);

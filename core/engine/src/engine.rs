@@ -92,8 +92,6 @@ pub(crate) struct State {
     pub(crate) zero_copies: ZeroCopies,
     /// See [`Engine::stay`].
     pub(crate) stays: bool,
-    /// Whether the announcement of a sender that stays, which is being taken in, has just left.
-    pub(crate) fresh: bool,
     pub(crate) stopwatch: Stopwatch,
     /// Messages that were offered to be read.
     pub(crate) offers: u32,
@@ -135,7 +133,6 @@ impl Engine {
             wary: false,
             zero_copies: ZeroCopies::default(),
             stays: false,
-            fresh: false,
             stopwatch,
             offers: 0,
             row: Row::default(),

@@ -60,7 +60,6 @@ impl Engine {
 
     /// Asks the sender of a message that is about to be read to write the rest of it, if it can.
     pub(crate) fn ask_to_share(&mut self, slot: u32, peer: PeerId) {
-        let is_fresh = std::mem::take(&mut self.state.fresh);
         let own = self.state.requests.id(slot).0;
         let (crowded, shortest) =
             (self.state.config.oversubscribed, u64::from(self.state.config.shares_from));
@@ -71,7 +70,7 @@ impl Engine {
             && wanted == request.length
             && (shortest..=LONGEST).contains(&wanted)
             && request.scattered.is_none();
-        if !fits || crowded || !is_fresh {
+        if !fits || crowded {
             return;
         }
         let Some(room) = request.recv_buf().as_mut_slice() else { return };
@@ -127,9 +126,12 @@ impl State {
         }
     }
 
-    /// A sender that stays has announced a message at that time.
-    pub(crate) fn note_time(&mut self, stamp: u64) {
-        self.fresh = self.stopwatch.stamp().saturating_sub(stamp) <= self.config.shares_within;
+    /// The header of an announcement of a sender that stays, made at that time; when that is too long ago, as if it did not.
+    pub(crate) fn unless_late(&mut self, header: Header, stamp: u64) -> Header {
+        match self.stopwatch.stamp().saturating_sub(stamp) <= self.config.shares_within {
+            true => header,
+            false => header.with_flags(header.flags() & !Announce::STAYS),
+        }
     }
 
     /// The receiver of a send reads the front of it.
@@ -138,7 +140,7 @@ impl State {
             return self.stray(index, "a part of no message to be written");
         };
         let request = self.requests.at_mut(slot);
-        if request.phase != Phase::Waiting || header.value() >= request.length {
+        if request.phase != Phase::Waiting || request.lead != 0 || header.value() >= request.length {
             return Todo::Broken("a part of a message to be written that is not there");
         }
         (request.address, request.read, request.remote) = (share.address, header.value(), share.request);

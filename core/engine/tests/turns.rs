@@ -311,3 +311,32 @@ fn an_offer_uses_its_budget_and_gives_it_back_however_it_is_taken() {
         assert!(after <= before && after >= before * 3 / 4 - 1, "way {way}: {before} before, {after} after");
     }
 }
+
+#[test]
+fn a_row_is_tried_after_many_in_packets() {
+    const LONG: usize = 40_000;
+    let mut world = World::new(2)
+        .seed(8)
+        .fabric(|sim| {
+            (sim.single_copy, sim.compared) = (true, true);
+            (sim.max_copy, sim.depth, sim.delay) = (34_000, 64, 1);
+        })
+        .engines(|config| config.clock = Clock::Drawn)
+        .build();
+    let mut random = Random::new(1);
+    // All to one process, which sends nothing: what is announced waits for its receiver, what leaves in packets does not.
+    let announced: Vec<bool> = (0..130)
+        .map(|number| {
+            let (data, room) = (message(&mut random, LONG), Scratch::new(LONG));
+            let received = world.engines[1].recv(from(0), room.recv_buf(0, LONG)).unwrap();
+            let (sent, _) = send(&mut world, 0, &data);
+            world.settle();
+            end(&mut world, 0, sent);
+            end(&mut world, 1, Some(received));
+            assert!(bytes(&room, LONG) == bytes(&data, LONG), "message {number}");
+            sent.is_some()
+        })
+        .collect();
+    assert_eq!(announced.iter().position(|&announced| announced), Some(96), "{announced:?}");
+    assert!(announced[96..].iter().all(|&announced| announced), "{announced:?}");
+}

@@ -163,9 +163,9 @@ impl Lane {
         inner
     }
 
-    /// The lane, for the thread to whom its lock is biased; `None` to others. Not where messages wait for company, which is not noted here. Given back with [`Own::end`] after an operation
+    /// The lane, for the thread to whom its lock is biased; `None` to others. Given back with [`Own::end`] after an operation
     /// that can neither end a request nor let a probe find something (a send to another process, a receive that is posted),
-    /// otherwise with [`Own::leave`].
+    /// otherwise with [`Own::leave`]. Not where messages wait for company, which is not noted here.
     #[inline(always)]
     pub fn own(&self, mine: Mine) -> Option<Own<'_>> {
         let inner = self.inner.own(mine)?;

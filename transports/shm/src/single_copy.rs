@@ -17,6 +17,12 @@ enum Access {
     Denied,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Direction {
+    Read,
+    Write,
+}
+
 /// What is known about reading each local peer.
 #[derive(Debug)]
 pub(crate) struct SingleCopy {
@@ -107,7 +113,7 @@ impl SingleCopy {
         into: &mut [u8],
     ) -> Result<()> {
         let len = into.len();
-        self.repeat(local, slot, (peer, len, address), |pid, done| {
+        self.repeat(Direction::Read, local, slot, (peer, len, address), |pid, done| {
             sys::read_process(pid, address + done as u64, &mut into[done..])
         })
     }
@@ -121,30 +127,9 @@ impl SingleCopy {
         address: u64,
         bytes: &[u8],
     ) -> Result<()> {
-        let denied = |why: &dyn std::fmt::Display| {
-            let len = bytes.len();
-            let text =
-                format!("cannot write {len} bytes at {address:#x} in the memory of rank {}: {why}", peer.0);
-            Error::new(ErrorClass::ACCESS, text)
-        };
-        if self.cannot_write.get() || !self.possible(local, slot) {
-            return Err(denied(&"the kernel does not let us, or single copy is switched off"));
-        }
-        let pid = slot.pid.load(Ordering::Relaxed);
-        let mut done = 0;
-        while done < bytes.len() {
-            match sys::write_process(pid, address + done as u64, &bytes[done..]) {
-                Ok(0) => return Err(denied(&format_args!("nothing is mapped from byte {done} on"))),
-                Ok(more) => done += more,
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(error) => {
-                    // A bad address concerns this message only. What may be read may still be read.
-                    self.cannot_write.set(error.raw_os_error() != Some(libc::EFAULT));
-                    return Err(denied(&error));
-                }
-            }
-        }
-        Ok(())
+        self.repeat(Direction::Write, local, slot, (peer, bytes.len(), address), |pid, done| {
+            sys::write_process(pid, address + done as u64, &bytes[done..])
+        })
     }
 
     /// Fills the runs of `local` from those of `remote` (address, bytes) in the memory of `peer`; both have the same number of
@@ -158,7 +143,7 @@ impl SingleCopy {
         local: &[&[Cell<u8>]],
     ) -> Result<()> {
         let (len, address) = (remote.iter().map(|run| run.1).sum(), remote.first().map_or(0, |run| run.0));
-        self.repeat(index, slot, (peer, len, address), |pid, done| match done {
+        self.repeat(Direction::Read, index, slot, (peer, len, address), |pid, done| match done {
             0 => sys::read_process_runs(pid, remote, local),
             // The kernel stops early where something is not mapped, and for a signal.
             _ => {
@@ -186,23 +171,24 @@ impl SingleCopy {
         })
     }
 
-    /// Copies until all `len` bytes are here; `more` copies from byte `done` on.
+    /// Copies until all `len` bytes are here, or there; `more` copies from byte `done` on.
     fn repeat(
         &self,
+        direction: Direction,
         local: u32,
         slot: &Slot,
         (peer, len, address): (PeerId, usize, u64),
         mut more: impl FnMut(u32, usize) -> std::io::Result<usize>,
     ) -> Result<()> {
         let denied = |why: &dyn std::fmt::Display| {
-            Error::new(
-                ErrorClass::ACCESS,
-                format!("cannot read {len} bytes at {address:#x} in the memory of rank {}: {why}", peer.0),
-            )
+            let what = if direction == Direction::Read { "read" } else { "write" };
+            let text =
+                format!("cannot {what} {len} bytes at {address:#x} in the memory of rank {}: {why}", peer.0);
+            Error::new(ErrorClass::ACCESS, text)
         };
-        if !self.possible(local, slot) {
+        if !self.possible(local, slot) || direction == Direction::Write && self.cannot_write.get() {
             return Err(denied(
-                &"the kernel does not let us read that process, or single copy is switched off",
+                &"the kernel does not let us reach that process, or single copy is switched off",
             ));
         }
         let pid = slot.pid.load(Ordering::Relaxed);
@@ -213,9 +199,11 @@ impl SingleCopy {
                 Ok(more) => done += more,
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(error) => {
-                    // A bad address concerns this message only; anything else concerns the peer.
-                    if error.raw_os_error() != Some(libc::EFAULT) {
-                        self.access[local as usize].set(Access::Denied);
+                    // A bad address concerns this message only; anything else concerns the peer. What must not be written may be read.
+                    match direction {
+                        _ if error.raw_os_error() == Some(libc::EFAULT) => {}
+                        Direction::Read => self.access[local as usize].set(Access::Denied),
+                        Direction::Write => self.cannot_write.set(true),
                     }
                     return Err(denied(&error));
                 }

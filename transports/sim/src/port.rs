@@ -159,14 +159,7 @@ impl Transport for SimPort {
     /// All ranks live in this process, so the address is read from here, by the same system call as between
     /// processes: an address that is wrong gives an error and no crash.
     fn read_remote(&mut self, peer: PeerId, address: u64, into: &mut [u8]) -> Result<()> {
-        let denied = {
-            let mut net = self.fabric.net();
-            let chance = net.config.denial;
-            net.random.chance(chance) || net.is_known_dead(peer)
-        };
-        if denied {
-            return Err(Error::new(ErrorClass::ACCESS, "reading memory was denied (injected)"));
-        }
+        self.may_reach(peer)?;
         let len = into.len();
         let remote = [nix::sys::uio::RemoteIoVec { base: address as usize, len }];
         let mut local = [std::io::IoSliceMut::new(into)];
@@ -178,14 +171,7 @@ impl Transport for SimPort {
     }
 
     fn write_remote(&mut self, peer: PeerId, address: u64, bytes: &[u8]) -> Result<()> {
-        let denied = {
-            let mut net = self.fabric.net();
-            let chance = net.config.denial;
-            net.random.chance(chance) || net.is_known_dead(peer)
-        };
-        if denied {
-            return Err(Error::new(ErrorClass::ACCESS, "writing memory was denied (injected)"));
-        }
+        self.may_reach(peer)?;
         let len = bytes.len();
         let remote = [nix::sys::uio::RemoteIoVec { base: address as usize, len }];
         let local = [std::io::IoSlice::new(bytes)];
@@ -198,6 +184,18 @@ impl Transport for SimPort {
 
     fn bell(&self) -> SimBell {
         SimBell
+    }
+}
+
+impl SimPort {
+    /// Whether the memory of a process can be reached this time.
+    fn may_reach(&self, peer: PeerId) -> Result<()> {
+        let mut net = self.fabric.net();
+        let chance = net.config.denial;
+        match net.random.chance(chance) || net.is_known_dead(peer) {
+            true => Err(Error::new(ErrorClass::ACCESS, "reaching memory was denied (injected)")),
+            false => Ok(()),
+        }
     }
 }
 

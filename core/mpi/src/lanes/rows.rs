@@ -2,8 +2,9 @@
 //!
 //! A program goes on without MPI when a call has ended something, and what its threads sent before must not wait for their next
 //! call. With one thread that call knows what there is to push out. With several there is a bit for each lane:
-//! * It changes under the lane's lock only, when that is given back (but by the short forms of calls, which are not taken then), and says whether anything was sent there since progress or a push
-//!   ended the last row. So a thread that has sent finds the bit set in its next call, unless somebody has pushed its messages out.
+//! * It changes under the lane's lock only, when that is given back (but by the short forms of calls, which are not taken where messages
+//!   wait), and says whether anything was sent there since progress or a push ended the last row. So a thread that has sent finds the bit set
+//!   in its next call, unless somebody has pushed its messages out.
 //! * Each thread remembers the lanes in which it was the one to give the lock back with such a row. These it pushes out whatever it
 //!   takes; lanes of others only where no thread has the lane's lock to itself, which it would have to be kept out of: that thread
 //!   ends something soon, or else is found idle by whoever is about to sleep (`gate::Blocked` of `weft-abi`). A thread that completes sends

@@ -177,8 +177,9 @@ impl Engine {
                 let request = self.state.requests.at_mut(slot);
                 request.phase = Phase::Reading;
                 request.read = lead;
-                self.ask_to_share(slot, id);
                 self.state.reading.push_back(slot);
+                // Should its sender be found dead, it is taken off the list again.
+                self.ask_to_share(slot, id);
                 self.read_some();
             }
         }

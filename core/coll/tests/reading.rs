@@ -10,7 +10,10 @@ use weft_coll::rounds::{BlockingRun, Contest, Outcome, Room, Script, Shape, is_c
 
 const SLOT: usize = 16 << 10;
 /// Calls of one kind after which each way was found to be the faster one or not, and is taken.
-const CALLS: usize = 16;
+/// Calls in a row that go the same way in a trial, of a trial, and some more.
+const RUN: usize = Contest::RUN as usize;
+const TRIAL: usize = 4 * RUN;
+const CALLS: usize = TRIAL + 4;
 
 /// What happens besides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,10 +132,9 @@ fn the_way_that_is_found_to_be_faster_is_taken_and_both_give_what_the_definition
                     assert!(world.run(shape, bytes, 8, in_place).iter().all(|&ended| ended == Outcome::Done));
                     reads.push(world.reads() > before);
                 }
-                let trial = [false, false, false, true, true, true];
-                assert_eq!(reads[..6], trial, "both ways are tried");
-                assert_eq!(reads[6..12], trial);
-                assert_eq!(reads[12..], [reading == 1; 4], "{shape:?} of {size}, reading takes {reading}");
+                let trial: Vec<bool> = (0..TRIAL).map(|call| call / RUN % 2 == 1).collect();
+                assert_eq!(reads[..TRIAL], trial, "both ways are tried");
+                assert_eq!(reads[TRIAL..], [reading == 1; 4], "{shape:?} of {size}, reading takes {reading}");
                 seen += 1;
             }
             assert_eq!(seen, if in_place { 4 } else { 5 }, "alltoall in place is not read");
@@ -163,8 +165,8 @@ fn memory_that_cannot_be_read_after_all_sends_all_through_the_payloads() {
             for reads in 0..most {
                 let mut world = World::new(size, 5, 1);
                 world.node.memories[reader].reads = reads;
-                // Three calls go through the payloads before three by reading.
-                for _ in 0..7 {
+                // Some calls go through the payloads before some by reading.
+                for _ in 0..=2 * RUN {
                     let ended = world.run(shape, bytes, 4, in_place);
                     if ended.iter().any(|ended| matches!(ended, Outcome::Unread(_))) {
                         let shared = matches!(shape, Shape::Reduce { .. } | Shape::Allreduce) && size > 2;
@@ -189,7 +191,7 @@ fn a_share_that_cannot_be_read_is_named_and_nobody_believes_that_the_call_ended(
         // One piece of each other contribution, then the first share.
         world.node.memories[1].reads = 3;
         let mut ended = Vec::new();
-        for _ in 0..4 {
+        for _ in 0..=RUN {
             ended = world.run(Shape::Allreduce, 70_000, 4, in_place);
         }
         assert_eq!(ended[1], Outcome::Unread(0));
@@ -211,18 +213,20 @@ fn where_cores_are_shared_the_way_that_took_less_of_all_is_taken() {
     for (size, reading) in [(2, 1), (3, 1), (5, 1), (4, 3000)] {
         let mut world = World::new(size, 177 + u64::from(size), reading);
         world.node.crowded = true;
+        // Of two in so many rounds that two more for words are clearly less.
+        let bytes = if size == 2 { 330_000 } else { 33_000 };
         let reads: Vec<bool> = (0..CALLS)
             .map(|_| {
                 let before = world.reads();
                 assert!(
-                    world.run(Shape::Alltoall, 33_000, 8, false).iter().all(|&ended| ended == Outcome::Done)
+                    world.run(Shape::Alltoall, bytes, 8, false).iter().all(|&ended| ended == Outcome::Done)
                 );
                 world.reads() > before
             })
             .collect();
-        let trial = [false, false, false, true, true, true];
-        assert_eq!([&reads[..6], &reads[6..12]], [trial, trial], "both ways are tried");
-        assert_eq!(reads[12..], [reading == 1; 4], "of {size}, reading takes {reading}");
+        let trial: Vec<bool> = (0..TRIAL).map(|call| call / RUN % 2 == 1).collect();
+        assert_eq!(reads[..TRIAL], trial, "both ways are tried");
+        assert_eq!(reads[TRIAL..], [reading == 1; 4], "of {size}, reading takes {reading}");
     }
 }
 

@@ -356,7 +356,7 @@ impl State {
         let read = match header.flags() & Announce::SCATTERED {
             0 if header.flags() & Announce::STAYS != 0 => {
                 Announce::parse_stamped(payload).map(|(announce, stamp)| {
-                    header = self.unless_late(header, stamp);
+                    header = self.by_age(header, stamp);
                     (announce, &[][..], None)
                 })
             }
@@ -400,7 +400,9 @@ impl State {
             }
             None => {
                 // Whoever receives it later finds its sender asleep.
-                let header = header.with_flags(header.flags() & !Announce::STAYS);
+                let stays = header.flags() & Announce::STAYS != 0;
+                let header =
+                    if stays { header.with_flags(header.flags() | Announce::ASLEEP) } else { header };
                 let charged = if announce.lead > 0 { charge(announce.lead) } else { 0 };
                 let slot = self.keep(index, header, announce.length, announce.lead, charged, data);
                 let message = self.messages.at_mut(slot);

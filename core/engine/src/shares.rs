@@ -13,9 +13,12 @@
 //! anything is asked, for the receiver has to wait for their answer: from the question to the answer its memory is the sender's
 //! ([`TRANSFERRING`]), whatever becomes of the receive, unless the sender dies. A sender that cannot write says so, and the receiver reads on.
 //!
-//! A sender that sleeps would have to be woken, which takes longer than to read its part. So its announcement bears the time, and it is asked only
-//! when that was just now ([`crate::EngineConfig::shares_within`]): then it still looks for the answer. And who has read the front looks for a while
-//! for the word that the rest is there, so that a receiver that is about to leave MPI does not leave its sender behind.
+//! A sender that sleeps has to be woken, which takes as long as to read some hundred KiB. So its announcement bears the time: when that was just now
+//! ([`crate::EngineConfig::shares_within`]) it still looks for the answer and gets half of the message, else it is asked only for a part of a long
+//! message, which is as much shorter as is read until it is awake. (Without that, ranks that send to and fro would stay with reading: who reads all
+//! of a message takes so long that its sender sleeps in the end, is late for the next announcement, and so reads all of that, too.)
+//! And who has read the front looks for a while for the word that the rest is there, so that a receiver that is about to leave MPI does not leave
+//! its sender behind.
 
 use crate::arrive::Todo;
 use crate::engine::{Engine, State};
@@ -29,6 +32,11 @@ use weft_wire::{Announce, Header, Kind};
 const LONGEST: u64 = 16 << 20;
 /// How often who has read the front looks for the sender's word before it leaves: some ten microseconds.
 const LOOKS: u32 = 500;
+/// How much longer than the sender's part the receiver's is at most, which begins before, in bytes.
+const LEAD: u64 = 16 << 10;
+/// The part of the shortest message that is shared with a sender that may be asleep ([`crate::EngineConfig::shares_asleep_from`]) which is read
+/// while that wakes up: some 50 us.
+const WAKING: (u64, u64) = (3, 8);
 /// Where a part begins is counted in these: lines.
 const UNIT: u64 = 64;
 
@@ -61,10 +69,17 @@ impl Engine {
     /// Asks the sender of a message that is about to be read to write the rest of it, if it can.
     pub(crate) fn ask_to_share(&mut self, slot: u32, peer: PeerId) {
         let own = self.state.requests.id(slot).0;
-        let (crowded, shortest) =
-            (self.state.config.oversubscribed, u64::from(self.state.config.shares_from));
+        let (crowded, awake_from, asleep_from) = {
+            let config = &self.state.config;
+            (config.oversubscribed, u64::from(config.shares_from), u64::from(config.shares_asleep_from))
+        };
         let request = self.state.requests.at_mut(slot);
         let (wanted, remote) = (request.wanted, request.remote);
+        // The front is a little longer, since the sender begins later.
+        let (shortest, ahead) = match request.header.flags() & Announce::ASLEEP {
+            0 => (awake_from, (wanted / 32).min(LEAD) + 2 * UNIT),
+            _ => (awake_from.max(asleep_from), asleep_from * WAKING.0 / WAKING.1 + 2 * UNIT),
+        };
         let fits = request.header.flags() & Announce::STAYS != 0
             && request.lead == 0
             && wanted == request.length
@@ -74,8 +89,7 @@ impl Engine {
             return;
         }
         let Some(room) = request.recv_buf().as_mut_slice() else { return };
-        // The front is a little longer, since the sender begins later.
-        let from = (wanted / 2 + wanted / 64 + UNIT) / UNIT * UNIT;
+        let from = (wanted + ahead) / 2 / UNIT * UNIT;
         let address = room.as_mut_ptr().expose_provenance() as u64 + from;
         request.entry = (from / UNIT) as u32;
         request.flags |= SHARES | TRANSFERRING;
@@ -126,11 +140,11 @@ impl State {
         }
     }
 
-    /// The header of an announcement of a sender that stays, made at that time; when that is too long ago, as if it did not.
-    pub(crate) fn unless_late(&mut self, header: Header, stamp: u64) -> Header {
-        match self.stopwatch.stamp().saturating_sub(stamp) <= self.config.shares_within {
-            true => header,
-            false => header.with_flags(header.flags() & !Announce::STAYS),
+    /// The header of an announcement of a sender that stays, made at that time, with whether it may be asleep by now.
+    pub(crate) fn by_age(&mut self, header: Header, stamp: u64) -> Header {
+        match self.stopwatch.stamp().saturating_sub(stamp) < self.config.shares_within {
+            true => header.with_flags(header.flags() & !Announce::ASLEEP),
+            false => header.with_flags(header.flags() | Announce::ASLEEP),
         }
     }
 

@@ -204,8 +204,10 @@ pub struct EngineConfig {
     pub offers_after: u32,
     /// Shortest message of which its sender copies a part, where it waits and memory can be read, in bytes (at least 256).
     pub shares_from: u32,
-    /// Nanoseconds after which the sender of such a message may have gone to sleep.
+    /// Nanoseconds from which on the sender of such a message may have gone to sleep.
     pub shares_within: u64,
+    /// Shortest message of which a sender that may be asleep copies a part, in bytes (at least 256).
+    pub shares_asleep_from: u32,
     /// Announced messages that one sender may have waiting at one receiver; 0: as follows from the eager budget.
     pub announcements_per_sender: u32,
     /// Shortest packet of a message that leaves in several, in bytes: what both ends copy at the same time.
@@ -232,6 +234,7 @@ impl EngineConfig {
             offers_after: 8,
             shares_from: 96 << 10,
             shares_within: 15_000,
+            shares_asleep_from: 1 << 20,
             announcements_per_sender: 0,
             piece: 32 << 10,
             gaps: Gaps::Auto,

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use weft_datatype::Scratch;
 use weft_engine::world::World;
-use weft_engine::{Engine, Envelope, RequestId, Selector, SendMode, Started};
+use weft_engine::{Engine, EngineConfig, Envelope, RequestId, Selector, SendMode, Started};
 use weft_sim::Random;
 use weft_types::{ContextId, ErrorClass, PeerId, Rank, Tag};
 
@@ -19,7 +19,13 @@ fn from(peer: u32) -> Selector {
     Selector { context: CONTEXT, peer: Some(PeerId(peer)), source: Some(Rank(peer)), tag: Some(Tag(1)) }
 }
 
-/// Ranks that can read each other, where messages beyond 100 bytes are announced, and shared from 300 on.
+fn limits(config: &mut EngineConfig, shares_within: u64) {
+    (config.eager_limit, config.shares_from, config.shares_asleep_from) = (100, 300, 700);
+    config.shares_within = shares_within;
+}
+
+/// Ranks that can read each other, where messages beyond 100 bytes are announced, and shared from 300 on, from 700 on also with who may be
+/// asleep, as by some seeds all are.
 fn world(ranks: u32, seed: u64, denial: f64, full: f64) -> World {
     World::new(ranks)
         .seed(seed)
@@ -28,8 +34,9 @@ fn world(ranks: u32, seed: u64, denial: f64, full: f64) -> World {
             (sim.single_copy, sim.denial) = (true, denial);
             (sim.max_copy, sim.depth, sim.delay) = (1024, 8, 5);
         })
-        .engines(|config| {
-            (config.eager_limit, config.shares_from, config.shares_within) = (100, 300, u64::MAX)
+        .engines(match seed % 4 {
+            1 => |config| limits(config, 0),
+            _ => |config| limits(config, u64::MAX),
         })
         .build()
 }
@@ -73,7 +80,7 @@ fn each_message_comes_once_and_whole() {
         let mut world = world(2, seed, denial, full);
         for exchange in 0..40_u32 {
             let (rank, other) = ((exchange % 2) as usize, 1 - exchange % 2);
-            let length = [50, 299, 300, 700, 4000, 8999][random.below(6) as usize] + random.below(2) as usize;
+            let length = [50, 299, 300, 698, 4000, 8998][random.below(6) as usize] + random.below(2) as usize;
             let (data, room) = (message(&mut random, length), Scratch::new(ROOM));
             // Some do not fit.
             let place = if random.chance(0.1) { length / 2 } else { ROOM };
@@ -100,26 +107,66 @@ fn each_message_comes_once_and_whole() {
     }
 }
 
-/// A receive that has read its part, and whose sender has not looked yet: the request, data and room.
+/// A receive that has read its part, and whose sender has not looked yet: both requests, data and room.
 fn half_way(world: &mut World) -> (RequestId, RequestId, Arc<Scratch>, Arc<Scratch>) {
-    let (data, room) = (message(&mut Random::new(9), 8000), Scratch::new(ROOM));
-    let received = world.engines[1].recv(from(0), room.recv_buf(0, ROOM)).unwrap();
+    half_way_of(world, 8000, true)
+}
+
+/// The same of a message of so many bytes whose receive is posted before or after its announcement has come.
+fn half_way_of(
+    world: &mut World,
+    length: usize,
+    before: bool,
+) -> (RequestId, RequestId, Arc<Scratch>, Arc<Scratch>) {
+    let (data, room) = (message(&mut Random::new(9), length), Scratch::new(ROOM));
+    let post = |world: &mut World| world.engines[1].recv(from(0), room.recv_buf(0, ROOM)).unwrap();
+    let posted = before.then(|| post(world));
     let sent = send(&mut world.engines[0], to(1, 0), SendMode::Standard, &data).expect("it is announced");
+    if !before {
+        (0..500).for_each(|_| _ = world.engines[1].progress());
+    }
+    let received = posted.unwrap_or_else(|| post(world));
     (0..500).for_each(|_| _ = world.engines[1].progress());
     (sent, received, data, room)
 }
 
 #[test]
 fn the_sender_copies_its_part() {
-    let mut world = world(2, 5, 0.0, 0.0);
+    let mut world = world(2, 4, 0.0, 0.0);
     let (sent, received, data, room) = half_way(&mut world);
     assert!(!world.engines[1].is_complete(received), "it waits for the sender");
     let here = bytes(&room).iter().zip(bytes(&data)).take_while(|(room, data)| **room == *data).count();
-    assert!((4000..5000).contains(&here), "the receiver has copied {here} bytes");
+    assert!((4000..4250).contains(&here), "the receiver has copied {here} bytes");
     world.settle();
     end(&mut world.engines[0], Some(sent));
     end(&mut world.engines[1], Some(received));
     assert!(bytes(&room)[..8000] == bytes(&data));
+}
+
+/// Bytes of a message of `length` that its receiver has copied when it waits for the sender, if it does.
+fn front(length: usize, before: bool, seed: u64) -> Option<usize> {
+    let mut world = world(2, seed, 0.0, 0.0);
+    let (sent, received, data, room) = half_way_of(&mut world, length, before);
+    let here = bytes(&room).iter().zip(bytes(&data)).take_while(|(room, data)| **room == *data).count();
+    let waits = !world.engines[1].is_complete(received);
+    world.settle();
+    end(&mut world.engines[0], Some(sent));
+    end(&mut world.engines[1], Some(received));
+    assert!(bytes(&room)[..length] == bytes(&data));
+    waits.then_some(here)
+}
+
+#[test]
+fn a_sender_that_may_be_asleep_copies_less_and_only_of_a_long_message() {
+    let (fresh, late) = (4, 5);
+    assert!((320..400).contains(&front(650, true, fresh).expect("its sender looks for the answer")));
+    assert_eq!(front(650, true, late), None, "too short for waking its sender");
+    assert_eq!(front(650, false, fresh), None, "its announcement had to wait for a receive");
+    // 262 bytes, and half of what is left.
+    for (before, seed) in [(true, late), (false, fresh)] {
+        let here = front(8000, before, seed).expect("its sender is woken");
+        assert!((4100..4300).contains(&here), "the receiver has copied {here} bytes");
+    }
 }
 
 #[test]

@@ -44,6 +44,8 @@ impl Announce {
     /// Header flag: the sender waits in a call until the message is taken, and can be asked to write a part of it ([`crate::Kind::Share`]). Such an
     /// announcement has no lead, and the time behind it ([`Announce::stamped`]).
     pub const STAYS: u8 = 64;
+    /// Beside [`Announce::STAYS`], set by the receiver alone: by now the sender may be asleep.
+    pub const ASLEEP: u8 = 128;
 
     /// As an offer travels: with the time at which its sender began.
     pub fn stamped(&self, stamp: u64) -> [u8; Self::BYTES + 8] {

@@ -380,12 +380,13 @@ impl Rounds {
 
     #[inline(never)]
     fn begin_long(&mut self, bytes: usize, sort: Sort) -> Writing {
-        match self.memory.home(bytes, sort) {
+        let writing = match self.memory.home(bytes, sort) {
             Home::Own => self.distance.begin(bytes),
             // What goes to and fro is quickly written, near or far.
-            Home::ToAndFro => Writing::USUAL,
+            Home::ToAndFro => return Writing::USUAL,
             Home::Swapped => self.distance.begin_swapped(bytes),
-        }
+        };
+        if self.memory.is_worn(bytes, writing.sort(sort)) { writing } else { writing.of_new_memory() }
     }
 
     /// The same of a result that is combined into the own payload of that many bytes: past the caches where ranks share cores

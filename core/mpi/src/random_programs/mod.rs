@@ -94,7 +94,9 @@ impl Program {
             .engines(|config| {
                 config.eager_limit = 2048;
                 config.eager_budget_per_sender = 6000;
-                (config.shares_from, config.shares_within) = (256, u64::MAX);
+                config.shares_from = 256;
+                (config.shares_asleep_from, config.shares_within) =
+                    (600, [u64::MAX, 9_000, 0][config.size as usize % 3]);
                 config.oversubscribed = config.size.is_multiple_of(2);
                 config.announcements_per_sender = [64, 1, 3][config.size as usize % 3];
             })

@@ -256,6 +256,8 @@ pub(super) struct Laps {
     parts: Parts,
     /// By part: where the next one begins, if it fits there.
     next: [usize; 3],
+    /// The same: how far this member has written at any time.
+    reached: [usize; 3],
     /// What goes to and fro goes into the other's ring.
     turned: bool,
     swaps: Swaps,
@@ -283,6 +285,7 @@ impl Laps {
         Laps {
             parts,
             next: [0; 3],
+            reached: [0; 3],
             turned: false,
             swaps: Swaps::new(0),
             last: [(0, 0, 0); CELLS as usize],
@@ -343,6 +346,18 @@ impl Laps {
         }
     }
 
+    /// Whether this member has written before where a payload that goes into its own ring would go now: what nobody has touched yet takes its time
+    /// from the kernel.
+    #[inline]
+    pub(super) fn is_worn(&self, len: usize, sort: Sort) -> bool {
+        let part = self.part(len, sort);
+        let at = self.in_pair(part, sort).unwrap_or_else(|| match part {
+            Part::Any | Part::Near => self.at(part, len),
+            _ => 0,
+        });
+        self.reached.get(part as usize).is_none_or(|&reached| at + len <= reached)
+    }
+
     /// What begins there in the rings of all is read by this member, another one wrote it.
     #[inline]
     pub(super) fn take_over(&self, at: usize) {
@@ -391,6 +406,7 @@ impl Laps {
             let number = &mut self.paired[usize::from(is_result)];
             *number = number.wrapping_add(1);
             if let Some(at) = at {
+                self.reach(part, at + len);
                 self.remember(round, at, len);
                 // It may lie where one of the last does.
                 self.long_until = self.placed + CELLS as usize;
@@ -405,6 +421,7 @@ impl Laps {
             self.turned = !self.turned;
         }
         self.next[part as usize] = (at + len).next_multiple_of(LINE);
+        self.reach(part, at + len);
         if part == Part::Near {
             return (begin + at, false);
         }
@@ -413,6 +430,12 @@ impl Laps {
             self.long_until = self.placed + CELLS as usize;
         }
         (begin + at, part == Part::Turns && self.turned)
+    }
+
+    #[inline]
+    fn reach(&mut self, part: Part, end: usize) {
+        let reached = &mut self.reached[part as usize];
+        *reached = end.max(*reached);
     }
 
     /// The last round whose payload lies where one of `len` bytes would be placed now, if that is one of the last [`CELLS`].

@@ -180,6 +180,12 @@ impl Memory {
         self.laps.home(len, sort)
     }
 
+    /// Whether this member has written where that would go now.
+    #[inline]
+    pub(super) fn is_worn(&self, len: usize, sort: Sort) -> bool {
+        self.laps.is_worn(len, sort)
+    }
+
     #[inline]
     pub(super) fn is_crowded(&self) -> bool {
         self.wakes.crowded

@@ -256,3 +256,39 @@ fn what_two_members_swap_hand_over_or_keep_never_meets() {
         assert!(swapped > 5_000 && handed > 2_000, "{swapped}, {handed}");
     }
 }
+
+#[test]
+fn what_is_worn_was_written_before() {
+    for (members, crowded) in [(2, false), (2, true), (3, false), (8, true)] {
+        let mut laps = Laps::new(members, all_rings(members, crowded).0, crowded);
+        let (contribution, result) = (40_000, 20_000);
+        let mut written = vec![false; laps.ring()];
+        let mut random = 2_862_933_555_777_941_757_u64;
+        let mut seen = [false; 2];
+        for round in 0..400 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let paired = |is_result| Sort::Paired { contribution, result, is_result };
+            let puts = match random >> 33 & 3 {
+                0 if members > 2 => vec![(contribution, paired(false)), (result, paired(true))],
+                _ => {
+                    vec![(2_000 + (random >> 40) as usize % (laps.slot_bytes() - 2_000), Sort::Single)]
+                }
+            };
+            for (len, sort) in puts {
+                let worn = laps.is_worn(len, sort);
+                if laps.part(len, sort) == Part::AtHand {
+                    continue;
+                }
+                let (at, turned) = laps.put(round, len, sort);
+                assert!(!turned);
+                // What lies between pairs and others may have been left out.
+                let before = written[at..at + len].iter().filter(|&&before| before).count();
+                assert!(!worn || 2 * before >= len, "{members}: {before} of {len} bytes were written");
+                assert!(worn || before < len, "{members}: all were written");
+                written[at..at + len].fill(true);
+                seen[usize::from(worn)] = true;
+            }
+        }
+        assert_eq!(seen, [true; 2]);
+    }
+}

@@ -330,6 +330,7 @@ impl Transport for Shm {
             doors: NonNull::from(&slot.doors),
             word: NonNull::from(slot.doors.word(self.lane)),
             lane: self.lane,
+            reached: 0,
             fresh: Fresh::new(layout.slots),
             mapping,
         }));

@@ -93,6 +93,12 @@ impl Shm {
         let alone = is_long && self.active.get(position).is_some_and(|inbound| inbound.is_timed_alone(leave));
         let outbound = self.outbound(peer);
         let Some(place) = outbound.producer.place(len) else { return Err(outbound.full()) };
+        // What nobody has touched yet takes its time from the kernel.
+        let end = place.offset + len as u32;
+        let is_worn = end <= outbound.reached;
+        if is_long {
+            outbound.reached = end.max(outbound.reached);
+        }
         let memory = outbound.producer.memory_mut();
         let writing = if alone {
             let payload = payload(len, fill);
@@ -105,13 +111,15 @@ impl Shm {
             writing
         };
         // Before a sleeper is woken, which takes longer.
-        let was_slow = writing.and_then(Writing::was_slow);
+        let was_slow = writing.filter(|_| is_worn).and_then(Writing::was_slow);
         outbound.producer.take(place, len);
         outbound.producer.publish(len);
         let sent = outbound.notify();
-        if let (Some(slow), Some(inbound)) = (was_slow, self.active.get_mut(position)) {
+        if let (true, Some(inbound)) = (is_long, self.active.get_mut(position)) {
             inbound.sent();
-            inbound.learn(slow, alone);
+            if let Some(slow) = was_slow {
+                inbound.learn(slow, alone);
+            }
         }
         sent
     }

@@ -13,6 +13,8 @@ use weft_api::Refused;
 #[derive(Debug)]
 pub(super) struct Outbound {
     pub(super) producer: Producer<RawRing>,
+    /// How far long records were written to the data area at any time.
+    pub(super) reached: u32,
     /// Slots of this ring that were never used.
     pub(super) fresh: Fresh,
     /// The receiver's sleep words; live as long as `Shm::segment`.

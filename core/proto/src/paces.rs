@@ -24,10 +24,13 @@ const GAP_PART: u64 = 4;
 const GAP: (u64, u64) = (1500, 4000);
 /// Messages alone, one after the other, after which more such are expected.
 const ALONE: u8 = 2;
-/// Messages after which a burst is judged that has not ended.
-const MOST: u32 = 16;
+/// The class from which on messages are long ones: 2 MiB. A window of these takes milliseconds, and the slower way may take twice as long, so fewer
+/// are tried.
+const LONG: usize = 7;
+/// Messages after which a burst is judged that has not ended, of short ones and of long ones.
+const MOST: (u32, u32) = (16, 4);
 /// Bursts in a run.
-const RUN: u8 = 4;
+const RUN: (u8, u8) = (4, 2);
 /// Runs of each way that are timed before the slower one is left alone.
 const FIRST: u16 = 2;
 /// Messages between two runs that try the slower way, for each that such a run has: at first, and in the end.
@@ -103,10 +106,10 @@ impl Contest {
         }
     }
 
-    /// The way of the next burst.
-    fn decide(&mut self, prior: ReceivePlan) -> ReceivePlan {
+    /// The way of the next burst; `bursts`: those of a run.
+    fn decide(&mut self, prior: ReceivePlan, bursts: u8) -> ReceivePlan {
         if let Some(run) = &mut self.run
-            && run.begun < RUN
+            && run.begun < bursts
         {
             run.begun += 1;
             return run.plan;
@@ -251,7 +254,8 @@ impl Paces {
             }
             None => {
                 let kind = usize::from(self.in_bursts);
-                let plan = self.contests[class][kind].decide(prior);
+                let bursts = if class < LONG { RUN.0 } else { RUN.1 };
+                let plan = self.contests[class][kind].decide(prior, bursts);
                 let began = (self.under_way[opposite(plan) as usize] == 0).then_some(now);
                 let (joined, clean) = (others > 0, true);
                 let (ended, bytes, messages) = (now, 0, 0);
@@ -280,7 +284,8 @@ impl Paces {
         burst.bytes += bytes;
         burst.messages += 1;
         burst.clean &= plan == burst.plan;
-        if burst.messages == MOST {
+        let most = if burst.class < LONG { MOST.0 } else { MOST.1 };
+        if burst.messages == most {
             self.judge();
         }
     }

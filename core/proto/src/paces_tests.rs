@@ -66,6 +66,16 @@ fn the_faster_way_is_found_whatever_the_model_says() {
 }
 
 #[test]
+fn of_long_messages_fewer_take_the_slower_way() {
+    for (bytes, most) in [(256 << 10, 176), (2 << 20, 44), (64 << 20, 44)] {
+        let mut machine = Machine::new(|bytes| 600 + bytes / 25, |bytes| 300 + bytes / 9);
+        let first: Vec<_> = (0..100).flat_map(|_| machine.window(bytes, 4, Stream)).collect();
+        let streams = first.iter().filter(|&&plan| plan == Stream).count();
+        assert!(streams <= most, "{streams} of {bytes} bytes streamed");
+    }
+}
+
+#[test]
 fn each_length_has_its_own_way() {
     // Reading has a price of its own, and long messages find no room in a cache.
     let read = |bytes: u64| if bytes > 2 << 20 { bytes / 8 } else { 6000 + bytes / 25 };

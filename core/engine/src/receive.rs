@@ -247,6 +247,7 @@ impl Engine {
         }
         if request.flags & TRANSFERRING != 0 {
             // The sender has the rest, and says when it is written.
+            self.wait_for_share(slot, peer);
             if !self.look_for_share(slot, peer) {
                 return true;
             }

@@ -47,6 +47,17 @@ impl Engine {
         self.state.stays = stays;
     }
 
+    /// The front of a receive is read, and its sender has not said that it has written its part.
+    pub(crate) fn wait_for_share(&mut self, slot: u32, peer: PeerId) {
+        let request = self.state.requests.at(slot);
+        if request.header.flags() & Announce::ASLEEP != 0 {
+            let (rest, now) = (request.wanted - request.read, self.state.stopwatch.stamp());
+            if let Some(peer) = self.state.peers.find_mut(peer) {
+                peer.naps.waits(rest, now);
+            }
+        }
+    }
+
     /// Looks for the sender's word of its part of a receive whose front is read. False: it has not come, or the receive is over.
     pub(crate) fn look_for_share(&mut self, slot: u32, peer: PeerId) -> bool {
         let id = self.state.requests.id(slot);
@@ -88,6 +99,11 @@ impl Engine {
         if !fits || crowded {
             return;
         }
+        let asleep = request.header.flags() & Announce::ASLEEP != 0;
+        if asleep && !self.state.peers.find_mut(peer).is_some_and(|peer| peer.naps.wakes()) {
+            return;
+        }
+        let request = self.state.requests.at_mut(slot);
         let Some(room) = request.recv_buf().as_mut_slice() else { return };
         let from = (wanted + ahead) / 2 / UNIT * UNIT;
         let address = room.as_mut_ptr().expose_provenance() as u64 + from;
@@ -169,6 +185,10 @@ impl State {
             request.peer == peer && request.is_shared() && request.flags & TRANSFERRING != 0
         });
         let Some(slot) = slot else { return self.stray(index, "word of a part that nobody asked for") };
+        if self.requests.at(slot).header.flags() & Announce::ASLEEP != 0 {
+            let now = self.stopwatch.stamp();
+            self.peers.at_mut(index).naps.has_come(now);
+        }
         let cannot = header.value() == 0;
         self.requests.at_mut(slot).flags &= if cannot { !(SHARES | TRANSFERRING) } else { !TRANSFERRING };
         Todo::Shared(slot)

@@ -9,10 +9,11 @@ use weft_coll::Group;
 use weft_coll::rounds::{BlockingRun, Contest, Outcome, Room, Script, Shape, is_contested};
 
 const SLOT: usize = 16 << 10;
-/// Calls of one kind after which each way was found to be the faster one or not, and is taken.
-/// Calls in a row that go the same way in a trial, of a trial, and some more.
+/// Calls in a row that go the same way in a trial.
 const RUN: usize = Contest::RUN as usize;
+/// Calls of a trial.
 const TRIAL: usize = 4 * RUN;
+/// Calls of one kind after which each way was found to be the faster one or not, and is taken.
 const CALLS: usize = TRIAL + 4;
 
 /// What happens besides.

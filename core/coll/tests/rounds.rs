@@ -118,6 +118,23 @@ fn what_short_forms_do_in_one_round_scripts_do_so_too() {
     assert!(alike > 10_000, "{alike}");
 }
 
+#[test]
+fn what_one_of_two_writes_and_the_other_reads_goes_in_short_pieces_where_these_are_faster() {
+    let rounds = |shape, members, kib: u64| {
+        let group = Group { rank: 0, size: members };
+        Script::new(shape, group, kib << 10, 8, false, Room::alike(64 << 10, false)).rounds()
+    };
+    for shape in [Shape::Bcast { root: 1 }, Shape::Reduce { root: 1 }, Shape::Gather { root: 1 }] {
+        assert_eq!([32, 63, 64, 128, 256].map(|kib| rounds(shape, 2, kib)), [2, 2, 4, 8, 4], "{shape:?}");
+    }
+    assert_eq!([32, 64, 128].map(|kib| rounds(Shape::Scatter { root: 1 }, 2, kib)), [2, 2, 2]);
+    assert_eq!(
+        [64, 128].map(|kib| rounds(Shape::Allgather, 2, kib)),
+        [1, 2],
+        "both write, and then both read"
+    );
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
 

@@ -2,14 +2,16 @@
 //! and nothing is owed at the end.
 
 use std::sync::Arc;
+use std::time::Duration;
 use weft_datatype::Scratch;
 use weft_engine::world::World;
-use weft_engine::{Engine, EngineConfig, Envelope, RequestId, Selector, SendMode, Started};
+use weft_engine::{Clock, Engine, EngineConfig, Envelope, RequestId, Selector, SendMode, Started};
 use weft_sim::Random;
 use weft_types::{ContextId, ErrorClass, PeerId, Rank, Tag};
 
 const CONTEXT: ContextId = ContextId(4);
 const ROOM: usize = 9000;
+const TIMED: u64 = 1 << 32;
 
 fn to(peer: u32, source: u32) -> Envelope {
     Envelope { peer: PeerId(peer), context: CONTEXT, source: Rank(source), tag: Tag(1) }
@@ -19,13 +21,13 @@ fn from(peer: u32) -> Selector {
     Selector { context: CONTEXT, peer: Some(PeerId(peer)), source: Some(Rank(peer)), tag: Some(Tag(1)) }
 }
 
-fn limits(config: &mut EngineConfig, shares_within: u64) {
+fn limits(config: &mut EngineConfig, shares_within: u64, clock: Clock) {
     (config.eager_limit, config.shares_from, config.shares_asleep_from) = (100, 300, 700);
-    config.shares_within = shares_within;
+    (config.shares_within, config.clock) = (shares_within, clock);
 }
 
 /// Ranks that can read each other, where messages beyond 100 bytes are announced, and shared from 300 on, from 700 on also with who may be
-/// asleep, as by some seeds all are.
+/// asleep, as by some seeds all are. By one all look at the machine's clock.
 fn world(ranks: u32, seed: u64, denial: f64, full: f64) -> World {
     World::new(ranks)
         .seed(seed)
@@ -35,8 +37,9 @@ fn world(ranks: u32, seed: u64, denial: f64, full: f64) -> World {
             (sim.max_copy, sim.depth, sim.delay) = (1024, 8, 5);
         })
         .engines(match seed % 4 {
-            1 => |config| limits(config, 0),
-            _ => |config| limits(config, u64::MAX),
+            _ if seed == TIMED => |config| limits(config, 0, Clock::Machine),
+            1 => |config| limits(config, 0, Clock::Drawn),
+            _ => |config| limits(config, u64::MAX, Clock::Drawn),
         })
         .build()
 }
@@ -167,6 +170,24 @@ fn a_sender_that_may_be_asleep_copies_less_and_only_of_a_long_message() {
         let here = front(8000, before, seed).expect("its sender is woken");
         assert!((4100..4300).contains(&here), "the receiver has copied {here} bytes");
     }
+}
+
+#[test]
+fn a_sender_that_comes_late_is_left_asleep_next_time() {
+    let mut world = world(2, TIMED, 0.0, 0.0);
+    let (sent, received, ..) = half_way(&mut world);
+    assert!(!world.engines[1].is_complete(received), "it is woken");
+    // Far longer than it may take.
+    std::thread::sleep(Duration::from_millis(20));
+    world.settle();
+    end(&mut world.engines[0], Some(sent));
+    end(&mut world.engines[1], Some(received));
+    let (sent, received, data, room) = half_way(&mut world);
+    assert!(world.engines[1].is_complete(received), "its receiver reads all");
+    world.settle();
+    end(&mut world.engines[0], Some(sent));
+    end(&mut world.engines[1], Some(received));
+    assert!(bytes(&room)[..8000] == bytes(&data));
 }
 
 #[test]

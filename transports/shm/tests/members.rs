@@ -143,3 +143,33 @@ fn payloads_in_rings_arrive_whole() {
         all_exchange(2, true, &[length], Sort::Exchanged);
     }
 }
+
+/// Whether a payload of the first member, which takes so long to write, made it go past the caches.
+#[cfg(not(miri))]
+fn goes_past_after(all: &mut [Rounds], slow: bool) -> bool {
+    const LONG: usize = 32 << 10;
+    let first = &mut all[0];
+    let round = first.next();
+    let writing = first.begin_writing(LONG, Sort::Single);
+    // Far longer than to distant cores.
+    if slow {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    first.room(round, true, LONG, writing.sort(Sort::Single)).0.fill(1);
+    first.has_written(writing);
+    first.publish(round, SIGNATURE);
+    all.iter_mut().for_each(|rounds| rounds.end(round + 1));
+    writing.past
+}
+
+#[test]
+#[cfg(not(miri))]
+fn memory_that_is_new_makes_nobody_distant() {
+    let _watchdog = watchdog(Duration::from_secs(60));
+    let mut all = members(2, true);
+    let lap = (0..40).filter(|_| goes_past_after(&mut all, true)).count();
+    assert_eq!(lap, 0, "the kernel gives it the memory");
+    // Then slow ones count: some may lie where the first lap ended.
+    let past = (0..60).filter(|_| goes_past_after(&mut all, true)).count();
+    assert!(past > 20, "{past} of 60");
+}

@@ -40,7 +40,7 @@ const TRIAL: u32 = 4 * RUN;
 /// round, 28 the second, 19 from then on; 23 by reading).
 const WARMING: u64 = 12 << 20;
 /// The same before a later trial, where calls went by reading meanwhile.
-const WARMING_AGAIN: u64 = 8 << 20;
+const WARMING_AGAIN: u64 = 4 << 20;
 /// Calls that these are at least and at most.
 const WARMING_CALLS: (u64, u64) = (16, 256);
 /// Calls from the first trial to the second.

@@ -29,8 +29,8 @@ const LONG_ELEMENT: u64 = 1024;
 /// Bytes of the longest piece where some write and others read, among more than two: those read it while the next one is written.
 const LONGEST_PIECE: u64 = 14 << 10;
 /// The same between two members, where one writes and the other reads, and payloads of which that many are faster than two: 64 KiB broadcast 8.6
-/// instead of 9.6 us, 128 KiB reduced 17.2 instead of 18.6, gathered 22 instead of 25. (Not scattered, where the other's block lies behind the
-/// root's own, which it copies meanwhile; and longer ones are bound by memory.)
+/// instead of 9.6 us, 128 KiB reduced 17.2 instead of 18.6, gathered 22 instead of 25. Scattered
+/// ones, and longer ones, gained nothing.
 const LONGEST_FOR_ONE: u64 = 16 << 10;
 const CUT_FOR_ONE: std::ops::RangeInclusive<u64> = 64 << 10..=128 << 10;
 /// Smallest piece worth a round of its own.

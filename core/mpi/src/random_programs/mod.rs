@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use weft_datatype::Scratch;
 use weft_engine::world::World;
-use weft_engine::{MessageId, RequestId};
+use weft_engine::{Clock, MessageId, RequestId};
 use weft_types::{ContextId, Handle, abi};
 
 const COMM: Handle = Handle(abi::MPI_COMM_WORLD);
@@ -94,7 +94,7 @@ impl Program {
             .engines(|config| {
                 config.eager_limit = 2048;
                 config.eager_budget_per_sender = 6000;
-                config.shares_from = 256;
+                (config.shares_from, config.clock) = (256, Clock::Drawn);
                 (config.shares_asleep_from, config.shares_within) =
                     (600, [u64::MAX, 9_000, 0][config.size as usize % 3]);
                 config.oversubscribed = config.size.is_multiple_of(2);

@@ -58,7 +58,7 @@ impl Shm {
     /// A slot of ours for a record to that process: one that came from there, or a new one. None for a probe that finds room in
     /// the data area.
     #[inline]
-    fn slot(&mut self, peer: PeerId, len: usize, leave: Leave) -> Option<u32> {
+    pub(super) fn slot(&mut self, peer: PeerId, len: usize, leave: Leave) -> Option<u32> {
         let local = self.map.local(peer);
         let position = self.position[local as usize] as usize;
         if leave == Leave::Probe && self.outbound(peer).producer.place(len).is_some() {

@@ -346,6 +346,30 @@ mod tests {
     }
 
     #[test]
+    fn a_record_in_new_memory_tells_nothing() {
+        let (mut a, mut b) = distant();
+        let (mut next, mut told) = (0, 0);
+        while told == 0 {
+            // No slot is left, and the memory of the data area lasts for a while.
+            while a.outbound(B).producer.place(LONG).is_none() {
+                assert_eq!(b.receive(A, Drop), Some(LONG));
+            }
+            while a.slot(B, LONG, Leave::AtOnce).is_some() {}
+            let offset = a.outbound(B).producer.place(LONG).expect("room").offset;
+            (a.active[0].distance, a.active[0].slow) = (Distance::default(), DOUBTFUL - 1);
+            assert_eq!(send(&mut a, B, LONG), Ok(()));
+            if offset < next {
+                told += u32::from(a.active[0].slow != DOUBTFUL - 1);
+                assert_eq!(told, 1, "what was slow is one more of these, and what was quick ends them");
+            } else {
+                assert_eq!(a.active[0].slow, DOUBTFUL - 1);
+                next = offset + LONG as u32;
+            }
+        }
+        assert!(next > 2 * LONG as u32, "nothing was new but the first");
+    }
+
+    #[test]
     fn now_and_then_a_record_that_has_waited_tells_how_far_it_is() {
         let (mut a, mut b) = distant();
         let mut probes = 0;

@@ -38,8 +38,6 @@ pub(crate) enum Todo {
     },
     /// The receiver of a send has offered room to write to.
     Write(u32),
-    /// The receiver of a send reads the front of it, and the rest is to be written for it.
-    Share(u32),
     /// The sender has written its part of a receive, or cannot.
     Shared(u32),
     /// The peer has ended MPI, or a part of it, after it has lost others, and answers nothing more there.
@@ -105,7 +103,6 @@ impl Engine {
             Todo::Offered { slot, stamp } => self.take_offered(slot, stamp),
             Todo::Took { length, stamp } => self.tell_time(id, length, Course::Packets, stamp),
             Todo::Write(slot) => self.write_there(slot),
-            Todo::Share(slot) => self.write_share(slot),
             Todo::Shared(slot) => self.go_on_reading(slot),
             Todo::Leave(farewell) => self.take_farewell(id, farewell),
             Todo::Broken(what) => self.broken(id, what),
@@ -231,7 +228,8 @@ impl State {
             }
             Some(Kind::More) => self.more_is_wanted(index, header),
             Some(Kind::Written) => self.written(index, header),
-            Some(Kind::Share) => self.asked_to_share(index, header, payload),
+            // Whoever was asleep is awake now.
+            Some(Kind::Share) => Todo::Nothing,
             Some(Kind::Shared) => self.has_shared(index, header),
             Some(Kind::Took) => {
                 self.hear_time(index, header);
@@ -345,7 +343,7 @@ impl State {
         slot
     }
 
-    fn announced(&mut self, index: u32, mut header: Header, payload: &[u8]) -> Todo {
+    fn announced(&mut self, index: u32, header: Header, payload: &[u8]) -> Todo {
         let (payload, place) = match header.flags() & Announce::KEYED {
             0 => (payload, None),
             _ => match RemotePlace::parse(payload) {
@@ -354,12 +352,6 @@ impl State {
             },
         };
         let read = match header.flags() & Announce::SCATTERED {
-            0 if header.flags() & Announce::STAYS != 0 => {
-                Announce::parse_stamped(payload).map(|(announce, stamp)| {
-                    header = self.by_age(header, stamp);
-                    (announce, &[][..], None)
-                })
-            }
             0 => Announce::parse(payload).map(|(announce, data)| (announce, data, None)),
             _ => Announced::parse(payload).and_then(|(announce, announced)| {
                 let layouts = self.peers.at_mut(index).layouts.get_or_insert_default();
@@ -399,10 +391,6 @@ impl State {
                 }
             }
             None => {
-                // Whoever receives it later finds its sender asleep.
-                let stays = header.flags() & Announce::STAYS != 0;
-                let header =
-                    if stays { header.with_flags(header.flags() | Announce::ASLEEP) } else { header };
                 let charged = if announce.lead > 0 { charge(announce.lead) } else { 0 };
                 let slot = self.keep(index, header, announce.length, announce.lead, charged, data);
                 let message = self.messages.at_mut(slot);

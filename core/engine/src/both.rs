@@ -7,6 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+use weft_api::shares::Shares;
 use weft_api::verbs::Access;
 use weft_api::zero_copy::{
     Atomic, Completed, LocalRun, MemoryRange, Region, RegionId, RemoteMemory, RemoteRun, Token, Unregistered,
@@ -317,6 +318,14 @@ impl Transport for Both {
 
     fn write_remote(&mut self, peer: PeerId, address: u64, bytes: &[u8]) -> Result<()> {
         toward!(self, peer, way => way.write_remote(peer, address, bytes))
+    }
+
+    fn shares_of(&self, peer: PeerId) -> Option<&Shares> {
+        if self.shm.is_here(peer) { self.shm.shares_of(peer) } else { None }
+    }
+
+    fn shares_for(&self, peer: PeerId) -> Option<&Shares> {
+        if self.shm.is_here(peer) { self.shm.shares_for(peer) } else { None }
     }
 
     fn read_remote_runs(

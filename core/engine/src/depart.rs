@@ -483,15 +483,6 @@ impl Engine {
                     }
                     return self.judge(index, sent);
                 }
-                if self.state.stays && address != 0 && lead == 0 && place.is_none() && request.length > 0 {
-                    let header = header.with_flags(flags | Announce::STAYS);
-                    let stamp = self.state.stopwatch.stamp();
-                    let sent = self.fabric.send_inline(peer.id, header, &announce.stamped(stamp));
-                    if sent.is_ok() {
-                        request.announced(synchronous, 0, 0);
-                    }
-                    return self.judge(index, sent);
-                }
                 if let Some(place) = place.filter(|_| lead == 0) {
                     let header = header.with_flags(flags | Announce::KEYED);
                     let bytes = Announce::BYTES + RemotePlace::BYTES;
@@ -518,6 +509,9 @@ impl Engine {
                         peer.window.spend(charge(lead));
                     }
                     request.announced(synchronous, lead, first as u64);
+                    if address != 0 && lead == 0 {
+                        self.state.lend(index, slot);
+                    }
                 }
                 self.judge(index, sent)
             }

@@ -90,8 +90,8 @@ pub(crate) struct State {
     pub(crate) wary: bool,
     /// What devices move.
     pub(crate) zero_copies: ZeroCopies,
-    /// See [`Engine::stay`].
-    pub(crate) stays: bool,
+    /// Peers that may lay out parts of what was sent to them ([`crate::shares`]).
+    pub(crate) lenders: Vec<u32>,
     pub(crate) stopwatch: Stopwatch,
     /// Messages that were offered to be read.
     pub(crate) offers: u32,
@@ -132,7 +132,7 @@ impl Engine {
             ended_watched: false,
             wary: false,
             zero_copies: ZeroCopies::default(),
-            stays: false,
+            lenders: Vec::new(),
             stopwatch,
             offers: 0,
             row: Row::default(),
@@ -551,7 +551,9 @@ impl State {
     #[inline(never)]
     fn hand_over(&mut self, slot: u32) {
         let request = self.requests.at(slot);
-        if request.flags & TIMED != 0 {
+        if request.is_lent() {
+            self.no_longer_lent(slot);
+        } else if request.flags & TIMED != 0 {
             let well = request.error.is_none();
             self.way_has_ended(slot, well);
         }

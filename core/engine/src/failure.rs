@@ -5,9 +5,7 @@ use crate::arrive::Todo;
 use crate::engine::{Engine, State};
 use crate::internal::Notice;
 use crate::peers::{LeadTarget, Outgoing};
-use crate::requests::{
-    ABANDONED, ANSWERED, ANYBODY, ASKED, CANCEL_ASKED, CANCELLED, Phase, SHARES, TRANSFERRING,
-};
+use crate::requests::{ABANDONED, ANSWERED, ANYBODY, ASKED, CANCEL_ASKED, CANCELLED, Phase, TRANSFERRING};
 use crate::schedule::{Callback, PeerMap};
 use crate::types::{RequestId, Selector};
 use std::time::Duration;
@@ -329,9 +327,10 @@ impl State {
     /// Ends a request that depends on a process that is not there.
     pub(crate) fn end_bereaved(&mut self, slot: u32, error: Error) {
         let request = self.requests.at(slot);
-        if request.is_shared() && self.is_dead(request.peer) {
-            // Who is dead writes no more.
-            self.requests.at_mut(slot).flags &= !(SHARES | TRANSFERRING);
+        if request.flags & TRANSFERRING != 0
+            && (self.is_dead(request.peer) || self.has_left(request.peer, request.header.context()))
+        {
+            self.forget_parts(slot);
         }
         if self.requests.at(slot).flags & TRANSFERRING != 0 {
             // Its memory is not the program's again before the device has said so, which it does.

@@ -193,7 +193,7 @@ impl Engine {
                     | Phase::Reading
             );
             if awaits
-                && request.flags & TRANSFERRING == 0
+                && (request.flags & TRANSFERRING == 0 || state.has_parts(slot))
                 && state.has_left(request.peer, request.header.context())
             {
                 over.push((slot, request.peer));
@@ -226,6 +226,10 @@ impl Engine {
                 }
             }
             Phase::Receiving | Phase::Reading => {
+                if self.state.has_parts(slot) {
+                    // Whoever has left one part of MPI may look at the table for another.
+                    self.unshare(slot);
+                }
                 let lead = self.state.peers.find_mut(peer).and_then(|peer| peer.lead.as_mut());
                 if let Some(lead) = lead.filter(|lead| lead.target == LeadTarget::Request(slot)) {
                     lead.target = LeadTarget::Nobody;
@@ -247,13 +251,14 @@ impl Engine {
     }
 
     /// Ends a request that is not complete, because of a process that [`Engine::loss_of`] tells of. For what does not travel on
-    /// the channel of its communicator, so that the engine cannot know of the loss. What a device has at the moment ends when
-    /// that gives it back.
+    /// the channel of its communicator, so that the engine cannot know of the loss. What a device has at the moment, or a sender
+    /// that copies a part of it, ends when that gives it back.
     #[cold]
     pub fn give_up(&mut self, request: RequestId, peer: PeerId) {
         let Some(slot) = self.state.requests.find(request.0) else { return };
         let entry = self.state.requests.at(slot);
-        if entry.phase != Phase::Complete && entry.flags & TRANSFERRING == 0 {
+        let moved_by_device = entry.flags & TRANSFERRING != 0 && !self.state.has_parts(slot);
+        if entry.phase != Phase::Complete && !moved_by_device {
             self.state.changes = self.state.changes.wrapping_add(1);
             self.end_request_of(slot, peer);
         }

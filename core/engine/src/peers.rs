@@ -3,12 +3,11 @@
 
 use crate::layouts::Exchanged;
 use crate::paces::Habits;
+use crate::shares::Parts;
 use crate::zero_copy::Means;
 use std::collections::VecDeque;
 use weft_api::Capabilities;
-use weft_proto::{
-    AnnounceLedger, AnnounceWindow, Naps, Paces, ReceiveLedger, Rows, SendLimits, SendWindow, Turns,
-};
+use weft_proto::{AnnounceLedger, AnnounceWindow, Paces, ReceiveLedger, Rows, SendLimits, SendWindow, Turns};
 use weft_types::{ContextId, PeerId};
 use weft_wire::SmallPacket;
 
@@ -90,8 +89,10 @@ pub(crate) struct Peer {
     pub(crate) turns: Option<Box<Turns>>,
     /// What was tried with rows of them, once there was one.
     pub(crate) rows: Option<Box<Rows>>,
-    /// Whether it comes when it is woken for its part of a message.
-    pub(crate) naps: Naps,
+    /// Parts of its messages that it may copy, once there was one.
+    pub(crate) parts: Option<Box<Parts>>,
+    /// Sends to it of which it may lay out parts.
+    pub(crate) lent: u32,
     /// What it was owed when the last such message went to it: something else since says that it has sent something.
     pub(crate) owed_then: u32,
     /// What it did with the messages that were announced to it.
@@ -200,7 +201,8 @@ impl Peers {
             paces: None,
             turns: None,
             rows: None,
-            naps: Naps::default(),
+            parts: None,
+            lent: 0,
             owed_then: 0,
             habits: Habits::default(),
             layouts: None,

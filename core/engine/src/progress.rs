@@ -18,6 +18,7 @@ impl Engine {
             && state.reading.is_empty()
             && state.notices.is_empty()
             && state.streams.busy.is_empty()
+            && state.lenders.is_empty()
             && self.fabric.is_idle()
     }
 
@@ -48,6 +49,7 @@ impl Engine {
             && state.reading.is_empty()
             && state.notices.is_empty()
             && state.streams.busy.is_empty()
+            && state.lenders.is_empty()
             && state.owing.is_empty())
             || state.zero_copies.is_active()
             || self.awaits_device()
@@ -76,6 +78,9 @@ impl Engine {
         }
         if !self.state.streams.busy.is_empty() {
             moved |= self.step_streams();
+        }
+        if !moved && !self.state.lenders.is_empty() {
+            moved = self.copy_part();
         }
         self.push_out();
         self.state.changes = self.state.changes.wrapping_add(u32::from(moved));

@@ -5,9 +5,8 @@ use crate::engine::{Engine, pattern};
 use crate::layouts::plan;
 use crate::messages::Place;
 use crate::offers::HELD;
-use crate::paces::announced_from;
 use crate::peers::LeadTarget;
-use crate::requests::{Buffer, Phase, TIMED, TRANSFERRING};
+use crate::requests::{Buffer, Phase, SHARES, TIMED};
 use crate::types::{Completion, Early, RequestId, Selector, Status};
 use weft_api::Transport;
 use weft_datatype::RecvBuf;
@@ -77,13 +76,15 @@ impl Engine {
         }
         match self.state.met(slot, synchronous) {
             Todo::Reply(header) => self.send_control(peer, header, &[]),
-            Todo::Fetch(slot) => self.fetch(slot),
+            Todo::Fetch(slot) => {
+                self.fetch(slot);
+                self.read_some();
+            }
             Todo::Nothing
             | Todo::Meet
             | Todo::Offered { .. }
             | Todo::Took { .. }
             | Todo::Write(_)
-            | Todo::Share(_)
             | Todo::Shared(_)
             | Todo::Leave(_)
             | Todo::Broken(_) => {}
@@ -171,6 +172,7 @@ impl Engine {
         let peer = self.state.peers.at(index);
         let model = plan(&peer.capabilities, &self.state.config, wanted - lead, readable, blocks);
         let both = peer.is_compared() && readable && blocks == [None; 2] && !self.state.config.oversubscribed;
+        self.state.requests.at_mut(slot).entry = 0;
         match if both { self.way_of(index, slot, model) } else { model } {
             ReceivePlan::Stream => self.ask(slot),
             ReceivePlan::SingleCopy => {
@@ -178,9 +180,6 @@ impl Engine {
                 request.phase = Phase::Reading;
                 request.read = lead;
                 self.state.reading.push_back(slot);
-                // Should its sender be found dead, it is taken off the list again.
-                self.ask_to_share(slot, id);
-                self.read_some();
             }
         }
     }
@@ -217,52 +216,63 @@ impl Engine {
             self.read_held(slot & !HELD);
             return true;
         }
-        let until = self.state.read_until(slot);
-        let request = self.state.requests.at_mut(slot);
-        let (start, end) = (request.read, until.min(request.read + READ_BURST));
-        let (peer, address) = (request.peer, request.address);
-        let one_run = if request.scattered.is_none() { request.recv_buf().as_mut_slice() } else { None };
-        let read = match one_run.and_then(|all| all.get_mut(start as usize..end as usize)) {
-            Some(room) => self.fabric.read_remote(peer, address + start, room).is_ok().then_some(end - start),
-            None => self.read_runs(slot, start, end),
-        };
-        let Some(read) = read else {
-            // The kernel denies it: stream instead, from now on for everything with this peer.
-            let index = self.meet(peer);
-            let peer = self.state.peers.at_mut(index);
-            peer.unreadable = true;
-            peer.capabilities.single_copy = false;
-            if self.state.requests.at(slot).flags & TIMED != 0 {
-                self.state.way_has_ended(slot, false);
-            }
-            self.unshare(slot);
-            self.ask(slot);
-            return true;
-        };
-        let request = self.state.requests.at_mut(slot);
-        request.read = start + read;
-        if request.read < until {
-            self.state.reading.push_back(slot);
+        let peer = self.state.requests.at(slot).peer;
+        if self.state.requests.at(slot).error.is_some() {
+            self.end_when_it_is_back(slot);
             return true;
         }
-        if request.flags & TRANSFERRING != 0 {
-            // The sender has the rest, and says when it is written.
-            self.wait_for_share(slot, peer);
-            if !self.look_for_share(slot, peer) {
+        self.lay_out(peer, slot);
+        let part = u64::from(self.state.config.shares_part);
+        let request = self.state.requests.at_mut(slot);
+        let burst = if request.flags & SHARES == 0 { READ_BURST } else { part };
+        let (until, start, address) = (request.read_until(), request.read, request.address);
+        let end = until.min(start + burst);
+        if start < end {
+            let one_run = if request.scattered.is_none() { request.recv_buf().as_mut_slice() } else { None };
+            let read = match one_run.and_then(|all| all.get_mut(start as usize..end as usize)) {
+                Some(room) => {
+                    self.fabric.read_remote(peer, address + start, room).is_ok().then_some(end - start)
+                }
+                None => self.read_runs(slot, start, end),
+            };
+            let Some(read) = read else {
+                self.cannot_read(slot);
                 return true;
-            }
-            if self.state.read_until(slot) > until {
+            };
+            let request = self.state.requests.at_mut(slot);
+            request.read = start + read;
+            if request.read < until {
                 self.state.reading.push_front(slot);
                 return true;
             }
         }
-        let request = self.state.requests.at_mut(slot);
-        request.moved += request.wanted - u64::from(request.lead);
-        request.phase = Phase::Receiving;
-        let remote = request.remote;
-        let from = self.state.peers.find_mut(peer).map_or(0, |peer| announced_from(peer.paces.as_deref()));
-        self.send_control(peer, Header::control(Kind::Taken, remote, u64::from(from)), &[]);
-        self.state.end_when_all_is_here(slot);
+        self.read_rest(slot, peer);
         true
+    }
+
+    /// The kernel denies the reading of a message: it is streamed instead, as from now on is everything of this peer.
+    #[cold]
+    pub(crate) fn cannot_read(&mut self, slot: u32) {
+        let index = self.meet(self.state.requests.at(slot).peer);
+        let peer = self.state.peers.at_mut(index);
+        peer.unreadable = true;
+        peer.capabilities.single_copy = false;
+        if self.state.requests.at(slot).flags & TIMED != 0 {
+            self.state.way_has_ended(slot, false);
+        }
+        self.state.reading.retain(|&reading| reading != slot);
+        self.unshare(slot);
+        self.ask(slot);
+    }
+
+    /// A receive that is to end with an error, as soon as its sender has nothing of it.
+    #[cold]
+    fn end_when_it_is_back(&mut self, slot: u32) {
+        self.state.requests.at_mut(slot).phase = Phase::Receiving;
+        if self.unshare(slot)
+            && let Some(error) = self.state.requests.at_mut(slot).error.take()
+        {
+            self.state.end_bereaved(slot, error);
+        }
     }
 }

@@ -99,18 +99,21 @@ pub(crate) const OFFERED: u16 = KEYED;
 pub(crate) const LEASED: u16 = 1024;
 /// A device works on its memory.
 pub(crate) const TRANSFERRING: u16 = 2048;
-/// Receive: its sender was asked to write the rest of it ([`weft_wire::Kind::Share`]), from the line on that `entry` says. The bit of [`CREDITED`], which no
-/// receive has. Until the answer has come it is [`TRANSFERRING`], too.
+/// Receive: parts of it, from the line on that `entry` says, were laid out for its sender ([`crate::shares`]). The bit of [`CREDITED`], which no
+/// receive has. As long as the sender may have one it is [`TRANSFERRING`], too.
 pub(crate) const SHARES: u16 = CREDITED;
 /// When it fails its owner must hear of it, because no call returns its error: it was freed ([`RELEASED`]), or was complete for
 /// the program before.
 pub(crate) const ABANDONED: u16 = 4096;
-/// Receive: the time that its message takes counts.
+/// Receive: the time that its message takes counts. Send: it may be lent, see [`LENT`].
 pub(crate) const TIMED: u16 = 8192;
 /// It is read, not streamed; of a send: its receiver shall read it, though it could leave unasked.
 pub(crate) const READS: u16 = 16384;
 /// Send: the receiver was asked whether it has said all, and has not answered.
 pub(crate) const ASKED: u16 = 32768;
+
+/// What `entry` says of a send that is [`TIMED`]: its receiver may read its memory, and lay out parts of it ([`crate::shares`]).
+pub(crate) const LENT: u32 = u32::MAX;
 
 /// One operation under way.
 #[derive(Debug)]
@@ -171,11 +174,6 @@ impl Request {
         self.moved = 0;
         self.wanted = 0;
         self.buffer = Buffer::Recv(buffer);
-    }
-
-    /// Whether it is a receive whose sender was asked to write a part of it.
-    pub(crate) fn is_shared(&self) -> bool {
-        self.flags & SHARES != 0 && matches!(self.phase, Phase::Receiving | Phase::Reading)
     }
 
     /// Whether a send is offered to be read.

@@ -1,196 +1,387 @@
-//! Messages whose sender waits in a call until they are taken: both ends copy, each a part, by the kernel.
+//! Long messages inside a node that both ends copy, each a part, by the kernel.
 //!
 //! ```text
-//! sender                               receiver
-//! Rts (STAYS)  ---------------------->  a receive matches: it will read
-//!              <----------------------  Share: write from here on, to there
-//! writes the rest                      reads the front
-//! Shared       ---------------------->  when it has read: all is here
-//!              <----------------------  Taken
+//! receiver                                  sender
+//! lays out the last parts of what it will
+//! read, and reads from the front            when it waits for something: takes the part that was laid out first
+//! comes to a part: takes it back, reads on  writes it into the receiver's memory
+//!                                      <--  Shared
+//! when nothing is left: Taken          -->
 //! ```
 //!
-//! One core copies 128 KiB in the time in which two copy 256. Only of senders that can do nothing else meanwhile (a blocking send that has begun to wait)
-//! anything is asked, for the receiver has to wait for their answer: from the question to the answer its memory is the sender's
-//! ([`TRANSFERRING`]), whatever becomes of the receive, unless the sender dies. A sender that cannot write says so, and the receiver reads on.
+//! One core copies 128 KiB in the time in which two copy 256. The table of parts ([`weft_api::shares`]) is in memory that both share, and the
+//! receiver waits only for what its sender has taken: a sender that computes, or copies what it receives itself, changes nothing. One that sleeps is
+//! woken for a long message ([`crate::EngineConfig::shares_asleep_from`]), and takes what is left when it is awake. What is laid out first is the end
+//! of the last message that is known, so that of a window the sender copies whole messages, and of a single one a part.
 //!
-//! A sender that sleeps has to be woken, which takes as long as to read some hundred KiB. So its announcement bears the time: when that was just now
-//! ([`crate::EngineConfig::shares_within`]) it still looks for the answer and gets half of the message, else it is asked only for a part of a long
-//! message, which is as much shorter as is read until it is awake. (Without that, ranks that send to and fro would stay with reading: who reads all
-//! of a message takes so long that its sender sleeps in the end, is late for the next announcement, and so reads all of that, too.)
-//! And who has read the front looks for a while for the word that the rest is there, so that a receiver that is about to leave MPI does not leave
-//! its sender behind.
+//! From the laying out until the part is back, or copied, the receive's memory is its sender's ([`TRANSFERRING`]), whatever becomes of the receive,
+//! unless the sender is not there any more. A part that the sender cannot write the receiver reads.
 
 use crate::arrive::Todo;
 use crate::engine::{Engine, State};
-use crate::requests::{Phase, SHARES, TRANSFERRING};
+use crate::offers::HELD;
+use crate::paces::announced_from;
+use crate::peers::Peer;
+use crate::requests::{LENT, Phase, Request, Requests, SHARES, TIMED, TRANSFERRING};
+use std::collections::VecDeque;
 use weft_api::Transport;
+use weft_api::shares::{PLACES, Part};
 use weft_types::PeerId;
-use weft_wire::payload::Share;
-use weft_wire::{Announce, Header, Kind};
+use weft_wire::{Header, Kind};
 
-/// Longest message that is shared, in bytes: its part is written in one go.
-const LONGEST: u64 = 16 << 20;
-/// How often who has read the front looks for the sender's word before it leaves: some ten microseconds.
+/// Parts that nobody has taken, at most: while the receiver reads its own the sender copies one or two.
+const AHEAD: usize = 3;
+/// A whole message of this part of [`crate::EngineConfig::shares_from`] is laid out where it waits behind others.
+const WHOLE: u64 = 3;
+/// How often who has nothing more to read looks for the sender's word before it leaves: some ten microseconds.
 const LOOKS: u32 = 500;
-/// How much longer than the sender's part the receiver's is at most, which begins before, in bytes.
+/// How much longer than the sender's part of a single message the receiver's is at most, which begins before, in bytes.
 const LEAD: u64 = 16 << 10;
-/// The part of the shortest message that is shared with a sender that may be asleep ([`crate::EngineConfig::shares_asleep_from`]) which is read
-/// while that wakes up: some 50 us.
-const WAKING: (u64, u64) = (3, 8);
 /// Where a part begins is counted in these: lines.
 const UNIT: u64 = 64;
+/// The slot of no request: a part of one that has ended, because its sender had.
+const NOBODY: u32 = 0;
+
+/// A part that is laid out or taken.
+#[derive(Clone, Copy, Debug)]
+struct Out {
+    slot: u32,
+    from: u64,
+    length: u64,
+    number: u64,
+}
+
+/// The parts of a peer's messages that it may copy.
+#[derive(Debug, Default)]
+pub(crate) struct Parts {
+    /// By place in the table.
+    out: [Option<Out>; PLACES],
+    /// Parts laid out so far.
+    count: u64,
+    /// Those that the peer could not write.
+    refused: Vec<Out>,
+    /// Whether there were such: it is not asked again.
+    cannot: bool,
+}
+
+impl Parts {
+    fn free(&self) -> Option<usize> {
+        self.out.iter().position(Option::is_none)
+    }
+
+    /// The part of a receive that was laid out last, with its place.
+    fn last_of(&self, slot: u32) -> Option<(usize, Out)> {
+        let places = self.out.iter().enumerate().filter_map(|(place, out)| out.map(|out| (place, out)));
+        places.filter(|(_, out)| out.slot == slot).max_by_key(|(_, out)| out.number)
+    }
+
+    /// A receive has ended without its sender: what the table says of it stays there, and its places are used again when they are heard of.
+    fn forget(&mut self, slot: u32) -> bool {
+        let all = self.out.iter_mut().flatten().filter(|out| out.slot == slot);
+        all.map(|out| out.slot = NOBODY).count() > 0
+    }
+}
+
+/// What has become of the parts of a receive.
+enum Back {
+    /// There are none.
+    Nothing,
+    /// The last one is the receiver's again.
+    One,
+    /// The sender has all that are left.
+    Taken,
+}
+
+impl Request {
+    /// Whether parts of a receive that is read can be written by its sender.
+    fn can_be_shared(&mut self) -> bool {
+        self.lead == 0 && self.scattered.is_none() && self.recv_buf().as_mut_slice().is_some()
+    }
+}
 
 impl Engine {
-    /// The sends that begin from now on are waited for by who begins them until they are complete, or no longer are.
-    #[inline]
-    pub fn stay(&mut self, stays: bool) {
-        self.state.stays = stays;
-    }
-
-    /// The front of a receive is read, and its sender has not said that it has written its part.
-    pub(crate) fn wait_for_share(&mut self, slot: u32, peer: PeerId) {
-        let request = self.state.requests.at(slot);
-        if request.header.flags() & Announce::ASLEEP != 0 {
-            let (rest, now) = (request.wanted - request.read, self.state.stopwatch.stamp());
-            if let Some(peer) = self.state.peers.find_mut(peer) {
-                peer.naps.waits(rest, now);
-            }
-        }
-    }
-
-    /// Looks for the sender's word of its part of a receive whose front is read. False: it has not come, or the receive is over.
-    pub(crate) fn look_for_share(&mut self, slot: u32, peer: PeerId) -> bool {
-        let id = self.state.requests.id(slot);
-        for _ in 0..LOOKS {
-            std::hint::spin_loop();
-            self.drain(peer);
-            if self.state.requests.find(id.0).is_none()
-                || self.state.requests.at(slot).phase != Phase::Reading
-            {
-                return false;
-            }
-            if self.state.requests.at(slot).flags & TRANSFERRING == 0 {
-                return true;
-            }
-        }
-        self.state.requests.at_mut(slot).phase = Phase::Receiving;
-        false
-    }
-
-    /// Asks the sender of a message that is about to be read to write the rest of it, if it can.
-    pub(crate) fn ask_to_share(&mut self, slot: u32, peer: PeerId) {
-        let own = self.state.requests.id(slot).0;
-        let (crowded, awake_from, asleep_from) = {
-            let config = &self.state.config;
-            (config.oversubscribed, u64::from(config.shares_from), u64::from(config.shares_asleep_from))
-        };
-        let request = self.state.requests.at_mut(slot);
-        let (wanted, remote) = (request.wanted, request.remote);
-        // The front is a little longer, since the sender begins later.
-        let (shortest, ahead) = match request.header.flags() & Announce::ASLEEP {
-            0 => (awake_from, (wanted / 32).min(LEAD) + 2 * UNIT),
-            _ => (awake_from.max(asleep_from), asleep_from * WAKING.0 / WAKING.1 + 2 * UNIT),
-        };
-        let fits = request.header.flags() & Announce::STAYS != 0
-            && request.lead == 0
-            && wanted == request.length
-            && (shortest..=LONGEST).contains(&wanted)
-            && request.scattered.is_none();
-        if !fits || crowded {
+    /// Lays out parts of what is to be read from a peer for the peer to copy: of messages that wait for being read the last one first, and then of
+    /// the `current` one, about half.
+    pub(crate) fn lay_out(&mut self, id: PeerId, current: u32) {
+        let Engine { state, fabric, .. } = self;
+        let (from, most) = (u64::from(state.config.shares_from), u64::from(state.config.shares_part));
+        let asleep_from = u64::from(state.config.shares_asleep_from);
+        if state.config.oversubscribed || state.requests.at(current).wanted < from / WHOLE {
             return;
         }
-        let asleep = request.header.flags() & Announce::ASLEEP != 0;
-        if asleep && !self.state.peers.find_mut(peer).is_some_and(|peer| peer.naps.wakes()) {
+        let Some(table) = fabric.shares_of(id) else { return };
+        let Some(peer) = state.peers.find_mut(id) else { return };
+        let parts = peer.parts.get_or_insert_default();
+        if parts.cannot {
             return;
         }
-        let request = self.state.requests.at_mut(slot);
-        let Some(room) = request.recv_buf().as_mut_slice() else { return };
-        let from = (wanted + ahead) / 2 / UNIT * UNIT;
-        let address = room.as_mut_ptr().expose_provenance() as u64 + from;
-        request.entry = (from / UNIT) as u32;
-        request.flags |= SHARES | TRANSFERRING;
-        let share = Share { request: own, address };
-        self.send_control(peer, Header::control(Kind::Share, remote, from), &share.emit());
-    }
-
-    /// A receive is not read on: its sender streams all of it, after it has answered.
-    pub(crate) fn unshare(&mut self, slot: u32) {
-        let request = self.state.requests.at_mut(slot);
-        if request.flags & SHARES != 0 {
-            request.entry = 0;
+        let (mut left, mut wakes) = (table.left(), None);
+        while left < AHEAD
+            && let Some(place) = parts.free()
+            && let Some((slot, begin)) =
+                next_part(&mut state.requests, &state.reading, (id, current), (from, most))
+        {
+            let request = state.requests.at_mut(slot);
+            let length = request.read_until() - begin;
+            if slot == current && parts.last_of(slot).is_some() && length < most {
+                // Finer parts cost more than they even out.
+                break;
+            }
+            let Some(room) = request.recv_buf().as_mut_slice() else { break };
+            let address = room.as_mut_ptr().expose_provenance() as u64 + begin;
+            if request.flags & SHARES == 0 && request.wanted >= asleep_from {
+                wakes = Some(request.remote);
+            }
+            request.entry = (begin / UNIT) as u32;
+            request.flags |= SHARES | TRANSFERRING;
+            parts.count += 1;
+            parts.out[place] = Some(Out { slot, from: begin, length, number: parts.count });
+            table.lay_out(place, parts.count, Part { send: request.remote, from: begin, length, address });
+            left += 1;
+        }
+        if let Some(remote) = wakes {
+            self.send_control(id, Header::control(Kind::Share, remote, 0), &[]);
         }
     }
 
-    /// Writes what the receiver of a send has asked for.
-    pub(crate) fn write_share(&mut self, slot: u32) {
-        let request = self.state.requests.at(slot);
-        let (peer, address, from, remote) = (request.peer, request.address, request.read, request.remote);
-        let rest = request.send_buf().as_slice().and_then(|bytes| bytes.get(from as usize..));
-        let wrote = rest.is_some_and(|rest| self.fabric.write_remote(peer, address, rest).is_ok());
-        self.send_control(peer, Header::control(Kind::Shared, remote, u64::from(wrote)), &[]);
+    /// Takes the part of a receive back that was laid out last, if it is still there.
+    fn regain(&mut self, id: PeerId, slot: u32) -> Back {
+        let Engine { state, fabric, .. } = self;
+        let Some(parts) = state.peers.find_mut(id).and_then(|peer| peer.parts.as_mut()) else {
+            return Back::Nothing;
+        };
+        let Some((place, out)) = parts.last_of(slot) else { return Back::Nothing };
+        if !fabric.shares_of(id).is_some_and(|table| table.take_back(place, out.number)) {
+            return Back::Taken;
+        }
+        parts.out[place] = None;
+        let more = parts.last_of(slot).is_some();
+        let request = state.requests.at_mut(slot);
+        request.entry = (out.from + out.length).div_ceil(UNIT) as u32;
+        if !more {
+            request.flags &= !TRANSFERRING;
+        }
+        Back::One
     }
 
-    /// The sender has answered for its part of a receive.
+    /// A receive whose own part is read: goes on with what its sender has not come to, waits for what that has, or ends.
+    pub(crate) fn read_rest(&mut self, slot: u32, id: PeerId) {
+        match self.regain(id, slot) {
+            Back::One => self.state.reading.push_front(slot),
+            Back::Nothing => self.has_read(slot, id),
+            Back::Taken => {
+                let own = self.state.requests.id(slot);
+                self.state.requests.at_mut(slot).phase = Phase::Receiving;
+                // Who is about to leave MPI shall not leave its sender behind.
+                for _ in 0..if self.state.reading.is_empty() { LOOKS } else { 0 } {
+                    std::hint::spin_loop();
+                    self.drain(id);
+                    let waits = |slot| {
+                        let request = self.state.requests.at(slot);
+                        request.phase == Phase::Receiving && request.flags & TRANSFERRING != 0
+                    };
+                    if !self.state.requests.find(own.0).is_some_and(waits) {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Everything of a receive by reading is here.
+    fn has_read(&mut self, slot: u32, id: PeerId) {
+        let request = self.state.requests.at_mut(slot);
+        request.moved += request.wanted - u64::from(request.lead);
+        request.phase = Phase::Receiving;
+        let remote = request.remote;
+        let from = self.state.peers.find_mut(id).map_or(0, |peer| announced_from(peer.paces.as_deref()));
+        self.send_control(id, Header::control(Kind::Taken, remote, u64::from(from)), &[]);
+        self.state.end_when_all_is_here(slot);
+    }
+
+    /// Takes back what can be taken back of a receive that is not read on. Whether its sender has nothing of it.
+    pub(crate) fn unshare(&mut self, slot: u32) -> bool {
+        let id = self.state.requests.at(slot).peer;
+        let taken = loop {
+            match self.regain(id, slot) {
+                Back::One => {}
+                Back::Nothing => break false,
+                Back::Taken => break true,
+            }
+        };
+        let request = self.state.requests.at_mut(slot);
+        request.flags &= !SHARES;
+        !taken
+    }
+
+    /// The sender has said of a part of a receive that it is over.
     pub(crate) fn go_on_reading(&mut self, slot: u32) {
+        let id = self.state.requests.at(slot).peer;
+        while let Some(out) = self.state.refused_part(id, slot) {
+            let request = self.state.requests.at_mut(slot);
+            if request.flags & SHARES == 0 {
+                // All of it is streamed.
+                continue;
+            }
+            let (address, range) =
+                (request.address + out.from, out.from as usize..(out.from + out.length) as usize);
+            let room = request.recv_buf().as_mut_slice().and_then(|all| all.get_mut(range));
+            if !room.is_some_and(|room| self.fabric.read_remote(id, address, room).is_ok()) {
+                self.cannot_read(slot);
+            }
+        }
+        if self.state.has_parts(slot) {
+            return;
+        }
         let request = self.state.requests.at_mut(slot);
+        request.flags &= !TRANSFERRING;
         if let Some(error) = request.error.take() {
             // The receive was given up meanwhile.
             request.flags &= !SHARES;
             return self.state.end_bereaved(slot, error);
         }
-        if request.phase == Phase::Receiving && request.entry != 0 {
-            request.phase = Phase::Reading;
-            self.state.reading.push_front(slot);
-            self.read_some();
+        if request.phase == Phase::Receiving && request.flags & SHARES != 0 {
+            self.has_read(slot, id);
+        }
+    }
+
+    /// Copies a part of a message that a receiver has laid out. True when there was one.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn copy_part(&mut self) -> bool {
+        for at in 0..self.state.lenders.len() {
+            let id = self.state.peers.at(self.state.lenders[at]).id;
+            let Some((place, part)) = self.fabric.shares_for(id).and_then(|table| table.take()) else {
+                continue;
+            };
+            let slot = self.state.requests.find(part.send).filter(|&slot| {
+                let request = self.state.requests.at(slot);
+                request.peer == id && request.phase == Phase::Waiting && request.is_lent()
+            });
+            let bytes = slot.and_then(|slot| {
+                let end = part.from.checked_add(part.length)?;
+                self.state.requests.at(slot).send_buf().as_slice()?.get(part.from as usize..end as usize)
+            });
+            let wrote = bytes.is_some_and(|bytes| self.fabric.write_remote(id, part.address, bytes).is_ok());
+            self.send_control(id, Header::control(Kind::Shared, place as u32, u64::from(wrote)), &[]);
+            return true;
+        }
+        false
+    }
+}
+
+/// The part of a message from a peer that is laid out next: where it begins in the receive of that slot.
+fn next_part(
+    requests: &mut Requests,
+    reading: &VecDeque<u32>,
+    (id, current): (PeerId, u32),
+    (shares_from, most): (u64, u64),
+) -> Option<(u32, u64)> {
+    for &slot in reading.iter().rev().filter(|&slot| slot & HELD == 0) {
+        let request = requests.at_mut(slot);
+        let rest = request.read_until() - request.read;
+        if request.peer != id || rest == 0 || request.wanted < shares_from / WHOLE || !request.can_be_shared()
+        {
+            continue;
+        }
+        let begin =
+            if rest <= most { request.read } else { (request.read_until() - most).next_multiple_of(UNIT) };
+        return Some((slot, begin));
+    }
+    let request = requests.at_mut(current);
+    let rest = request.read_until() - request.read;
+    if rest < shares_from || !request.can_be_shared() {
+        return None;
+    }
+    // The front is a little longer, since the sender begins later.
+    let front = (rest + (rest / 32).min(LEAD)) / 2 + UNIT;
+    let begin = (request.read + front).max(request.read_until().saturating_sub(most)).next_multiple_of(UNIT);
+    (begin < request.read_until()).then_some((current, begin))
+}
+
+impl State {
+    /// A send was announced whose memory its receiver may read: parts of it may be laid out for this process.
+    pub(crate) fn lend(&mut self, index: u32, slot: u32) {
+        let request = self.requests.at_mut(slot);
+        if self.config.oversubscribed || request.length < u64::from(self.config.shares_from) / WHOLE {
+            return;
+        }
+        request.flags |= TIMED;
+        request.entry = LENT;
+        let peer = self.peers.at_mut(index);
+        peer.lent += 1;
+        if peer.lent == 1 {
+            self.lenders.push(index);
+        }
+    }
+
+    /// A send that was lent has ended.
+    #[cold]
+    pub(crate) fn no_longer_lent(&mut self, slot: u32) {
+        let request = self.requests.at_mut(slot);
+        request.flags &= !TIMED;
+        let Some(index) = self.peers.index(request.peer) else { return };
+        let peer = self.peers.at_mut(index);
+        peer.lent -= 1;
+        if peer.lent == 0 {
+            self.lenders.retain(|&lender| lender != index);
+        }
+    }
+
+    /// A part of a receive that its sender could not write.
+    fn refused_part(&mut self, id: PeerId, slot: u32) -> Option<Out> {
+        let refused = &mut self.peers.find_mut(id)?.parts.as_mut()?.refused;
+        let at = refused.iter().position(|out| out.slot == slot)?;
+        Some(refused.swap_remove(at))
+    }
+
+    /// Whether the sender of a receive has parts of it, or may take some.
+    pub(crate) fn has_parts(&self, slot: u32) -> bool {
+        let peer = self.peers.index(self.requests.at(slot).peer).map(|index| self.peers.at(index));
+        peer.and_then(|peer| peer.parts.as_ref()?.last_of(slot)).is_some()
+    }
+
+    /// A receive ends without its sender, which is not there any more and writes nothing.
+    pub(crate) fn forget_parts(&mut self, slot: u32) {
+        let id = self.requests.at(slot).peer;
+        let parts = |peer: &mut Peer| peer.parts.as_mut().is_some_and(|parts| parts.forget(slot));
+        if self.peers.find_mut(id).is_some_and(parts) {
+            self.requests.at_mut(slot).flags &= !(SHARES | TRANSFERRING);
+        }
+    }
+
+    /// What the sender took of a receive is over.
+    pub(crate) fn has_shared(&mut self, index: u32, header: Header) -> Todo {
+        let parts = self.peers.at_mut(index).parts.as_mut();
+        let out = parts.and_then(|parts| {
+            let out = parts.out.get_mut(header.id() as usize)?.take()?;
+            if header.value() == 0 {
+                parts.cannot = true;
+                if out.slot != NOBODY {
+                    parts.refused.push(out);
+                }
+            }
+            Some(out.slot)
+        });
+        match out {
+            Some(NOBODY) => Todo::Nothing,
+            Some(slot) => Todo::Shared(slot),
+            None => self.stray(index, "word of a part that nobody laid out"),
         }
     }
 }
 
-impl State {
+impl Request {
     /// Where the part that this process reads of a receive ends.
-    pub(crate) fn read_until(&self, slot: u32) -> u64 {
-        let request = self.requests.at(slot);
-        match request.flags & SHARES {
-            0 => request.wanted,
-            _ => u64::from(request.entry) * UNIT,
+    pub(crate) fn read_until(&self) -> u64 {
+        match self.flags & SHARES {
+            0 => self.wanted,
+            _ => (u64::from(self.entry) * UNIT).min(self.wanted),
         }
     }
 
-    /// The header of an announcement of a sender that stays, made at that time, with whether it may be asleep by now.
-    pub(crate) fn by_age(&mut self, header: Header, stamp: u64) -> Header {
-        match self.stopwatch.stamp().saturating_sub(stamp) < self.config.shares_within {
-            true => header.with_flags(header.flags() & !Announce::ASLEEP),
-            false => header.with_flags(header.flags() | Announce::ASLEEP),
-        }
-    }
-
-    /// The receiver of a send reads the front of it.
-    pub(crate) fn asked_to_share(&mut self, index: u32, header: Header, payload: &[u8]) -> Todo {
-        let (Some(slot), Some(share)) = (self.own_send(index, header.id()), Share::parse(payload)) else {
-            return self.stray(index, "a part of no message to be written");
-        };
-        let request = self.requests.at_mut(slot);
-        if request.phase != Phase::Waiting || request.lead != 0 || header.value() >= request.length {
-            return Todo::Broken("a part of a message to be written that is not there");
-        }
-        (request.address, request.read, request.remote) = (share.address, header.value(), share.request);
-        Todo::Share(slot)
-    }
-
-    /// The sender has written its part of a receive, or cannot.
-    pub(crate) fn has_shared(&mut self, index: u32, header: Header) -> Todo {
-        let peer = self.peers.at(index).id;
-        let slot = self.requests.find(header.id()).filter(|&slot| {
-            let request = self.requests.at(slot);
-            request.peer == peer && request.is_shared() && request.flags & TRANSFERRING != 0
-        });
-        let Some(slot) = slot else { return self.stray(index, "word of a part that nobody asked for") };
-        if self.requests.at(slot).header.flags() & Announce::ASLEEP != 0 {
-            let now = self.stopwatch.stamp();
-            self.peers.at_mut(index).naps.has_come(now);
-        }
-        let cannot = header.value() == 0;
-        self.requests.at_mut(slot).flags &= if cannot { !(SHARES | TRANSFERRING) } else { !TRANSFERRING };
-        Todo::Shared(slot)
+    /// Whether a send is lent to its receiver ([`State::lend`]).
+    pub(crate) const fn is_lent(&self) -> bool {
+        self.flags & TIMED != 0 && self.entry == LENT
     }
 }

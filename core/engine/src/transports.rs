@@ -6,6 +6,7 @@ use crate::forced::Forced;
 use std::cell::Cell;
 use std::fs::File;
 use std::time::Duration;
+use weft_api::shares::Shares;
 use weft_api::verbs::Access;
 use weft_api::zero_copy::{
     Atomic, Completed, LocalRun, MemoryRange, Region, RegionId, RemoteMemory, RemoteRun, Token, Unregistered,
@@ -449,6 +450,24 @@ impl Transport for Transports {
             Transports::Alone(_) | Transports::Fabric(_) | Transports::Wrapped(_) => {
                 Err(Error::internal("memory that is not reached so was to be written"))
             }
+        }
+    }
+
+    fn shares_of(&self, peer: PeerId) -> Option<&Shares> {
+        match self {
+            Transports::Shm(shm) => shm.shares_of(peer),
+            Transports::Both(both) => both.shares_of(peer),
+            Transports::Sim(port) => port.shares_of(peer),
+            Transports::Alone(_) | Transports::Fabric(_) | Transports::Wrapped(_) => None,
+        }
+    }
+
+    fn shares_for(&self, peer: PeerId) -> Option<&Shares> {
+        match self {
+            Transports::Shm(shm) => shm.shares_for(peer),
+            Transports::Both(both) => both.shares_for(peer),
+            Transports::Sim(port) => port.shares_for(peer),
+            Transports::Alone(_) | Transports::Fabric(_) | Transports::Wrapped(_) => None,
         }
     }
 

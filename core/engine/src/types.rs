@@ -202,12 +202,13 @@ pub struct EngineConfig {
     pub offers_from: u32,
     /// Messages to a process in turns, of about one length, before either way is tried.
     pub offers_after: u32,
-    /// Shortest message of which its sender copies a part, where it waits and memory can be read, in bytes (at least 256).
+    /// Shortest message of which its sender copies a part, where it waits for something and memory can be read, in bytes (at least 256). Of a row of
+    /// messages shorter ones are copied by it, from a third of this on.
     pub shares_from: u32,
-    /// Nanoseconds from which on the sender of such a message may have gone to sleep.
-    pub shares_within: u64,
-    /// Shortest message of which a sender that may be asleep copies a part, in bytes (at least 256).
+    /// Shortest message for whose parts a sender is woken that may be asleep, in bytes.
     pub shares_asleep_from: u32,
+    /// Longest part of a message that its sender copies in one go, in bytes (a multiple of 64).
+    pub shares_part: u32,
     /// Announced messages that one sender may have waiting at one receiver; 0: as follows from the eager budget.
     pub announcements_per_sender: u32,
     /// Shortest packet of a message that leaves in several, in bytes: what both ends copy at the same time.
@@ -233,8 +234,8 @@ impl EngineConfig {
             offers_from: 16 << 10,
             offers_after: 8,
             shares_from: 96 << 10,
-            shares_within: 15_000,
             shares_asleep_from: 1 << 20,
+            shares_part: 256 << 10,
             announcements_per_sender: 0,
             piece: 32 << 10,
             gaps: Gaps::Auto,

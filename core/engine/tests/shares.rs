@@ -1,17 +1,16 @@
-//! Messages of senders that wait in a call, of which both ends copy a part: each comes once and whole, whatever is denied and whoever dies,
-//! and nothing is owed at the end.
+//! Long messages of which both ends copy parts: each comes once and whole, whatever is denied and whoever dies, nobody waits for a sender that does
+//! not look, and nothing is owed at the end.
 
 use std::sync::Arc;
-use std::time::Duration;
+use weft_api::shares::Part;
 use weft_datatype::Scratch;
 use weft_engine::world::World;
-use weft_engine::{Clock, Engine, EngineConfig, Envelope, RequestId, Selector, SendMode, Started};
+use weft_engine::{Clock, Engine, Envelope, RequestId, Selector, SendMode, Started};
 use weft_sim::Random;
-use weft_types::{ContextId, ErrorClass, PeerId, Rank, Tag};
+use weft_types::{ContextId, ErrorClass, Farewell, PeerId, Rank, Tag};
 
 const CONTEXT: ContextId = ContextId(4);
 const ROOM: usize = 9000;
-const TIMED: u64 = 1 << 32;
 
 fn to(peer: u32, source: u32) -> Envelope {
     Envelope { peer: PeerId(peer), context: CONTEXT, source: Rank(source), tag: Tag(1) }
@@ -21,13 +20,7 @@ fn from(peer: u32) -> Selector {
     Selector { context: CONTEXT, peer: Some(PeerId(peer)), source: Some(Rank(peer)), tag: Some(Tag(1)) }
 }
 
-fn limits(config: &mut EngineConfig, shares_within: u64, clock: Clock) {
-    (config.eager_limit, config.shares_from, config.shares_asleep_from) = (100, 300, 700);
-    (config.shares_within, config.clock) = (shares_within, clock);
-}
-
-/// Ranks that can read each other, where messages beyond 100 bytes are announced, and shared from 300 on, from 700 on also with who may be
-/// asleep, as by some seeds all are. By one all look at the machine's clock.
+/// Ranks that can read each other, where messages beyond 100 bytes are announced, and shared from 300 on (in rows from 100 on), in parts of 1024.
 fn world(ranks: u32, seed: u64, denial: f64, full: f64) -> World {
     World::new(ranks)
         .seed(seed)
@@ -36,19 +29,18 @@ fn world(ranks: u32, seed: u64, denial: f64, full: f64) -> World {
             (sim.single_copy, sim.denial) = (true, denial);
             (sim.max_copy, sim.depth, sim.delay) = (1024, 8, 5);
         })
-        .engines(match seed % 4 {
-            _ if seed == TIMED => |config| limits(config, 0, Clock::Machine),
-            1 => |config| limits(config, 0, Clock::Drawn),
-            _ => |config| limits(config, u64::MAX, Clock::Drawn),
+        .engines(|config| {
+            (config.eager_limit, config.shares_from, config.shares_asleep_from) = (100, 300, 4000);
+            (config.shares_part, config.clock) = (1024, Clock::Drawn);
         })
         .build()
 }
 
 fn message(random: &mut Random, length: usize) -> Arc<Scratch> {
     let scratch = Scratch::new(length);
-    let room = scratch.recv_buf(0, length);
-    let mut room = room;
-    room.as_mut_slice().unwrap().iter_mut().for_each(|byte| *byte = random.next() as u8);
+    let mut room = scratch.recv_buf(0, length);
+    // No byte is what a room has before.
+    room.as_mut_slice().unwrap().iter_mut().for_each(|byte| *byte = random.next() as u8 | 1);
     scratch
 }
 
@@ -56,12 +48,8 @@ fn bytes(scratch: &Arc<Scratch>) -> Vec<u8> {
     scratch.send_buf(0, scratch.len()).as_slice().unwrap().to_vec()
 }
 
-/// Begins a send that its rank waits for.
 fn send(engine: &mut Engine, envelope: Envelope, mode: SendMode, data: &Arc<Scratch>) -> Option<RequestId> {
-    engine.stay(true);
-    let started = engine.send(envelope, mode, data.send_buf(0, data.len())).unwrap();
-    engine.stay(false);
-    match started {
+    match engine.send(envelope, mode, data.send_buf(0, data.len())).unwrap() {
         Started::Complete => None,
         Started::Pending(request) => Some(request),
     }
@@ -74,146 +62,233 @@ fn end(engine: &mut Engine, request: Option<RequestId>) {
     }
 }
 
+/// A message on its way.
+struct Flight {
+    rank: usize,
+    data: Arc<Scratch>,
+    room: Arc<Scratch>,
+    place: usize,
+    sent: Option<RequestId>,
+    received: Option<RequestId>,
+}
+
 #[test]
 fn each_message_comes_once_and_whole() {
-    for seed in 0..200 {
+    for seed in 0..300 {
         let mut random = Random::new(seed);
         let denial = [0.0, 0.0, 0.2, 0.5][seed as usize % 4];
         let full = if seed % 3 == 0 { 0.3 } else { 0.0 };
         let mut world = world(2, seed, denial, full);
-        for exchange in 0..40_u32 {
-            let (rank, other) = ((exchange % 2) as usize, 1 - exchange % 2);
-            let length = [50, 299, 300, 698, 4000, 8998][random.below(6) as usize] + random.below(2) as usize;
-            let (data, room) = (message(&mut random, length), Scratch::new(ROOM));
-            // Some do not fit.
-            let place = if random.chance(0.1) { length / 2 } else { ROOM };
-            let before = random.chance(0.6);
-            let post = |world: &mut World| {
-                world.engines[other as usize].recv(from(rank as u32), room.recv_buf(0, place)).unwrap()
-            };
-            let posted = before.then(|| post(&mut world));
-            let mode = if random.chance(0.3) { SendMode::Synchronous } else { SendMode::Standard };
-            let sent = send(&mut world.engines[rank], to(other, rank as u32), mode, &data);
-            (0..random.below(30)).for_each(|_| _ = world.step());
-            let received = posted.unwrap_or_else(|| post(&mut world));
+        for row in 0..12 {
+            let mut flights = Vec::new();
+            for _ in 0..=random.below(8) {
+                let rank = random.below(2) as usize;
+                let length =
+                    [50, 99, 299, 300, 1023, 4000, 8998][random.below(7) as usize] + random.below(2) as usize;
+                let (data, room) = (message(&mut random, length), Scratch::new(ROOM));
+                // Some do not fit.
+                let place = if random.chance(0.1) { length / 2 } else { ROOM };
+                let mut flight = Flight { rank, data, room, place, sent: None, received: None };
+                let post = |world: &mut World, flight: &mut Flight| {
+                    let buffer = flight.room.recv_buf(0, flight.place);
+                    let engine = &mut world.engines[1 - flight.rank];
+                    flight.received = Some(engine.recv(from(flight.rank as u32), buffer).unwrap());
+                };
+                // All of one direction before their messages, or all after: they must meet in order.
+                let before = (seed + row + rank as u64).is_multiple_of(2);
+                if before {
+                    post(&mut world, &mut flight);
+                }
+                let mode = if random.chance(0.3) { SendMode::Synchronous } else { SendMode::Standard };
+                let envelope = to(1 - rank as u32, rank as u32);
+                flight.sent = send(&mut world.engines[rank], envelope, mode, &flight.data);
+                (0..random.below(12)).for_each(|_| _ = world.step());
+                if !before {
+                    post(&mut world, &mut flight);
+                }
+                flights.push(flight);
+            }
+            // One of the two is busy with something else for a while.
+            let looks = random.below(2) as usize;
+            (0..random.below(60)).for_each(|_| _ = world.engines[looks].progress());
             world.settle();
-            end(&mut world.engines[rank], sent);
-            let engine = &mut world.engines[other as usize];
-            assert!(engine.is_complete(received), "seed {seed}, exchange {exchange}");
-            let error = engine.take(received).error.map(|error| error.class());
-            assert_eq!(error, (length > place).then_some(ErrorClass::TRUNCATE), "seed {seed}");
-            let here = length.min(place);
-            assert!(bytes(&room)[..here] == bytes(&data)[..here], "seed {seed}, exchange {exchange}");
-            assert!(bytes(&room)[here..].iter().all(|&byte| byte == 0), "seed {seed}: beyond its end");
+            for (number, flight) in flights.into_iter().enumerate() {
+                end(&mut world.engines[flight.rank], flight.sent);
+                let (engine, received) = (&mut world.engines[1 - flight.rank], flight.received.unwrap());
+                let what = format!("seed {seed}, row {row}, message {number}");
+                assert!(engine.is_complete(received), "{what}");
+                let (length, error) = (flight.data.len(), engine.take(received).error);
+                let truncated = (length > flight.place).then_some(ErrorClass::TRUNCATE);
+                assert_eq!(error.map(|error| error.class()), truncated, "{what}");
+                let here = length.min(flight.place);
+                assert!(bytes(&flight.room)[..here] == bytes(&flight.data)[..here], "{what}");
+                assert!(bytes(&flight.room)[here..].iter().all(|&byte| byte == 0), "{what}: beyond its end");
+            }
         }
         assert!(world.engines.iter().all(Engine::is_quiet), "seed {seed}");
     }
 }
 
-/// A receive that has read its part, and whose sender has not looked yet: both requests, data and room.
-fn half_way(world: &mut World) -> (RequestId, RequestId, Arc<Scratch>, Arc<Scratch>) {
-    half_way_of(world, 8000, true)
+/// A row of messages from rank 0 to rank 1 whose receives are posted.
+struct Row {
+    world: World,
+    sent: Vec<Option<RequestId>>,
+    received: Vec<RequestId>,
+    data: Vec<Arc<Scratch>>,
+    rooms: Vec<Arc<Scratch>>,
 }
 
-/// The same of a message of so many bytes whose receive is posted before or after its announcement has come.
-fn half_way_of(
-    world: &mut World,
-    length: usize,
-    before: bool,
-) -> (RequestId, RequestId, Arc<Scratch>, Arc<Scratch>) {
-    let (data, room) = (message(&mut Random::new(9), length), Scratch::new(ROOM));
-    let post = |world: &mut World| world.engines[1].recv(from(0), room.recv_buf(0, ROOM)).unwrap();
-    let posted = before.then(|| post(world));
-    let sent = send(&mut world.engines[0], to(1, 0), SendMode::Standard, &data).expect("it is announced");
-    if !before {
-        (0..500).for_each(|_| _ = world.engines[1].progress());
+fn row(lengths: &[usize], seed: u64) -> Row {
+    let (mut world, mut random) = (world(3, seed, 0.0, 0.0), Random::new(seed));
+    let data: Vec<_> = lengths.iter().map(|&length| message(&mut random, length)).collect();
+    let rooms: Vec<_> = lengths.iter().map(|_| Scratch::new(ROOM)).collect();
+    let post = |room: &Arc<Scratch>| world.engines[1].recv(from(0), room.recv_buf(0, ROOM)).unwrap();
+    let received = rooms.iter().map(post).collect();
+    let start = |data| send(&mut world.engines[0], to(1, 0), SendMode::Standard, data);
+    let sent = data.iter().map(start).collect();
+    // Everything is announced, and seen at once.
+    world.fabric().pass(100);
+    Row { world, sent, received, data, rooms }
+}
+
+impl Row {
+    /// Which bytes of a message are here, as the first one and their number.
+    fn here(&self, message: usize) -> (usize, usize) {
+        let room = bytes(&self.rooms[message]);
+        let number = room.iter().filter(|&&byte| byte != 0).count();
+        (room.iter().position(|&byte| byte != 0).unwrap_or(0), number)
     }
-    let received = posted.unwrap_or_else(|| post(world));
-    (0..500).for_each(|_| _ = world.engines[1].progress());
-    (sent, received, data, room)
-}
 
-#[test]
-fn the_sender_copies_its_part() {
-    let mut world = world(2, 4, 0.0, 0.0);
-    let (sent, received, data, room) = half_way(&mut world);
-    assert!(!world.engines[1].is_complete(received), "it waits for the sender");
-    let here = bytes(&room).iter().zip(bytes(&data)).take_while(|(room, data)| **room == *data).count();
-    assert!((4000..4250).contains(&here), "the receiver has copied {here} bytes");
-    world.settle();
-    end(&mut world.engines[0], Some(sent));
-    end(&mut world.engines[1], Some(received));
-    assert!(bytes(&room)[..8000] == bytes(&data));
-}
+    /// The receiver looks until something is laid out.
+    fn lay_out(&mut self) {
+        let table = self.world.fabric().shares(0, 1);
+        assert!((0..100).any(|_| {
+            self.world.engines[1].progress();
+            table.left() > 0
+        }));
+    }
 
-/// Bytes of a message of `length` that its receiver has copied when it waits for the sender, if it does.
-fn front(length: usize, before: bool, seed: u64) -> Option<usize> {
-    let mut world = world(2, seed, 0.0, 0.0);
-    let (sent, received, data, room) = half_way_of(&mut world, length, before);
-    let here = bytes(&room).iter().zip(bytes(&data)).take_while(|(room, data)| **room == *data).count();
-    let waits = !world.engines[1].is_complete(received);
-    world.settle();
-    end(&mut world.engines[0], Some(sent));
-    end(&mut world.engines[1], Some(received));
-    assert!(bytes(&room)[..length] == bytes(&data));
-    waits.then_some(here)
-}
+    fn take(&self) -> Option<Part> {
+        self.world.fabric().shares(0, 1).take().map(|(_, part)| part)
+    }
 
-#[test]
-fn a_sender_that_may_be_asleep_copies_less_and_only_of_a_long_message() {
-    let (fresh, late) = (4, 5);
-    assert!((320..400).contains(&front(650, true, fresh).expect("its sender looks for the answer")));
-    assert_eq!(front(650, true, late), None, "too short for waking its sender");
-    assert_eq!(front(650, false, fresh), None, "its announcement had to wait for a receive");
-    // 262 bytes, and half of what is left.
-    for (before, seed) in [(true, late), (false, fresh)] {
-        let here = front(8000, before, seed).expect("its sender is woken");
-        assert!((4100..4300).contains(&here), "the receiver has copied {here} bytes");
+    fn receiver_looks(&mut self) {
+        (0..500).for_each(|_| _ = self.world.engines[1].progress());
+        self.world.fabric().pass(100);
+        (0..500).for_each(|_| _ = self.world.engines[1].progress());
+    }
+
+    fn ends(mut self) {
+        self.world.settle();
+        for (number, sent) in self.sent.into_iter().enumerate() {
+            end(&mut self.world.engines[0], sent);
+            end(&mut self.world.engines[1], Some(self.received[number]));
+            assert!(bytes(&self.rooms[number])[..self.data[number].len()] == bytes(&self.data[number]));
+        }
+        assert!(self.world.engines.iter().all(Engine::is_quiet));
     }
 }
 
 #[test]
-fn a_sender_that_comes_late_is_left_asleep_next_time() {
-    let mut world = world(2, TIMED, 0.0, 0.0);
-    let (sent, received, ..) = half_way(&mut world);
-    assert!(!world.engines[1].is_complete(received), "it is woken");
-    // Far longer than it may take.
-    std::thread::sleep(Duration::from_millis(20));
-    world.settle();
-    end(&mut world.engines[0], Some(sent));
-    end(&mut world.engines[1], Some(received));
-    let (sent, received, data, room) = half_way(&mut world);
-    assert!(world.engines[1].is_complete(received), "its receiver reads all");
-    world.settle();
-    end(&mut world.engines[0], Some(sent));
-    end(&mut world.engines[1], Some(received));
-    assert!(bytes(&room)[..8000] == bytes(&data));
+fn the_sender_copies_the_back_of_a_message() {
+    let mut row = row(&[2000], 4);
+    row.lay_out();
+    assert_eq!(
+        row.here(0),
+        (0, 1024),
+        "the receiver's part is a little longer than half, and read in two steps"
+    );
+    (0..100).for_each(|_| _ = row.world.engines[0].progress());
+    assert_eq!(row.here(0), (0, 1024 + 2000 - 1152));
+    assert!(!row.world.engines[1].is_complete(row.received[0]), "it has not heard of it");
+    row.ends();
 }
 
 #[test]
-fn a_sender_that_dies_ends_the_receive() {
-    let mut world = world(2, 6, 0.0, 0.0);
-    let (_, received, ..) = half_way(&mut world);
-    world.kill(0);
+fn the_sender_copies_the_last_messages_of_a_row() {
+    let mut row = row(&[700; 4], 5);
+    row.lay_out();
+    assert_eq!(
+        [0, 1, 2, 3].map(|number| row.here(number).1),
+        [700, 0, 0, 0],
+        "the receiver begins with the first"
+    );
+    row.world.engines[0].progress();
+    assert_eq!([0, 1, 2, 3].map(|number| row.here(number).1), [700, 0, 0, 700], "its sender with the last");
+    row.receiver_looks();
+    (0..2).for_each(|number| assert!(row.world.engines[1].is_complete(row.received[number])));
+    row.ends();
+}
+
+#[test]
+fn nobody_waits_for_a_sender_that_does_not_look() {
+    let mut row = row(&[8000, 2000, 100, 700], 6);
+    row.receiver_looks();
+    assert!(row.received.iter().all(|&received| row.world.engines[1].is_complete(received)));
+    row.ends();
+}
+
+/// Steps until a receive is complete; its error.
+fn error_of(row: &mut Row) -> Option<ErrorClass> {
     for _ in 0..10_000 {
-        world.engines[1].progress();
-        if world.engines[1].is_complete(received) {
+        row.world.engines[1].progress();
+        if row.world.engines[1].is_complete(row.received[0]) {
             break;
         }
-        world.step();
+        row.world.fabric().pass(1);
     }
-    assert!(world.engines[1].is_complete(received), "the receiver waits for the dead");
-    assert_eq!(world.engines[1].take(received).error.unwrap().class(), ErrorClass::PROC_ABORTED);
+    assert!(row.world.engines[1].is_complete(row.received[0]), "the receiver waits for nobody");
+    row.world.engines[1].take(row.received[0]).error.map(|error| error.class())
+}
+
+#[test]
+fn a_sender_that_dies_with_a_part_ends_the_receive() {
+    let mut row = row(&[8000], 7);
+    row.lay_out();
+    assert!(row.take().is_some_and(|part| part.from + part.length == 8000));
+    row.receiver_looks();
+    assert!(!row.world.engines[1].is_complete(row.received[0]), "the sender may still write there");
+    row.world.kill(0);
+    assert_eq!(error_of(&mut row), Some(ErrorClass::PROC_ABORTED));
+}
+
+#[test]
+fn a_sender_that_leaves_with_a_part_ends_the_receive() {
+    for taken in [true, false] {
+        let mut row = row(&[8000], 8);
+        row.lay_out();
+        assert!(!taken || row.take().is_some());
+        row.world.engines[0].farewell(Farewell::ALL);
+        assert_eq!(error_of(&mut row), Some(ErrorClass::PROC_ABORTED), "taken: {taken}");
+        assert_eq!(row.world.fabric().shares(0, 1).left(), 0, "it may look again");
+    }
 }
 
 #[test]
 fn a_receive_that_is_given_up_ends_when_its_memory_is_left_alone() {
-    let mut world = world(3, 7, 0.0, 0.0);
-    let (sent, received, data, room) = half_way(&mut world);
-    world.engines[1].give_up(received, PeerId(2));
-    assert!(!world.engines[1].is_complete(received), "the sender may still write there");
-    world.settle();
-    end(&mut world.engines[0], Some(sent));
-    assert_eq!(world.engines[1].take(received).error, None);
-    assert!(bytes(&room)[..8000] == bytes(&data));
+    for taken in [false, true] {
+        let mut row = row(&[8000], 9);
+        row.lay_out();
+        if taken {
+            row.world.engines[0].progress();
+        }
+        row.world.engines[1].give_up(row.received[0], PeerId(2));
+        let over = row.world.engines[1].is_complete(row.received[0]);
+        assert_eq!(over, !taken, "the sender may still write there");
+        assert_eq!(error_of(&mut row), Some(ErrorClass::PROC_ABORTED));
+        assert_eq!(row.world.fabric().shares(0, 1).left(), 0);
+    }
+}
+
+/// Who sleeps looks again when a packet comes.
+#[test]
+fn the_sender_of_a_long_message_is_woken() {
+    for (length, wakes) in [(8000, true), (3900, false)] {
+        let mut row = row(&[length], 10);
+        row.world.engines[0].progress();
+        row.lay_out();
+        while row.take().is_some() {}
+        row.world.fabric().pass(100);
+        assert_eq!(row.world.engines[0].progress(), wakes, "{length} bytes");
+    }
 }

@@ -7,7 +7,6 @@ pub mod announce;
 mod chains;
 pub mod choice;
 pub mod credit;
-pub mod naps;
 pub mod paces;
 pub mod pattern;
 pub mod posted;
@@ -22,7 +21,6 @@ pub use choice::{
     ReceivePlan, SendLimits, SendPlan, piece, piece_with_gaps, plan_receive, plan_send, single_with_gaps,
 };
 pub use credit::{EAGER_MOST, ReceiveLedger, SendWindow, charge, sender_budget};
-pub use naps::Naps;
 pub use paces::Paces;
 pub use pattern::{Key, Pattern};
 pub use posted::Posted;

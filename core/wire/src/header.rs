@@ -17,8 +17,8 @@
 //! | --- | --- | --- | --- |
 //! | Cts | sender's request | packed bytes wanted | receiver's request ([`crate::payload::Cts`]); with flag `INTO` a [`crate::payload::RemotePlace`] |
 //! | Written | receiver's request | bytes written to that place | |
-//! | Share | sender's request | packed offset from which on the sender shall write | [`crate::payload::Share`] |
-//! | Shared | receiver's request | 1 when it has written, 0 when it cannot | |
+//! | Share | sender's request | 0 | |
+//! | Shared | place in the table of parts (`weft_api::shares`) | 1 when the part is written, 0 when it cannot be | |
 //! | Fragment | receiver's request, 0 for the lead of the newest Rts | packed offset | data |
 //! | Matched | sender's request | 0 | |
 //! | Taken | sender's request | after a message that was read: from which length on others are worth announcing that could leave unasked, 0: none; else 0; flag [`crate::payload::LATE`] when it was offered and nobody waited for it | |
@@ -68,9 +68,9 @@ pub enum Kind {
     Written = 14,
     /// How long a message took whose announcement bore the time ([`crate::Announce::TIMED`]).
     Took = 15,
-    /// The receiver reads the front of a message, and its sender, who waits in a call ([`crate::Announce::STAYS`]), shall write the rest.
+    /// The receiver has laid out parts of a long message for the sender to copy, which may be asleep.
     Share = 16,
-    /// The sender's answer to [`Kind::Share`].
+    /// What the sender took of those is over: copied, or (0) not to be copied by it. The `id` is the place.
     Shared = 17,
 }
 

@@ -13,4 +13,4 @@ pub use payload::{Announce, Announced, Cts, RemotePlace, SmallPacket, SyncPrefix
 
 /// Version of everything in this crate, and of what the crates above write into messages of their own (agreements, letters); peers
 /// compare it before the first packet.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;

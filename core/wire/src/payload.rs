@@ -41,11 +41,6 @@ impl Announce {
     /// Header flag: the receiver shall say how long the message took ([`crate::Kind::Took`]). Where all of it is the lead, `address` is the time
     /// at which its sender began, by the clock of the node in nanoseconds.
     pub const TIMED: u8 = 32;
-    /// Header flag: the sender waits in a call until the message is taken, and can be asked to write a part of it ([`crate::Kind::Share`]). Such an
-    /// announcement has no lead, and the time behind it ([`Announce::stamped`]).
-    pub const STAYS: u8 = 64;
-    /// Beside [`Announce::STAYS`], set by the receiver alone: by now the sender may be asleep.
-    pub const ASLEEP: u8 = 128;
 
     /// As an offer travels: with the time at which its sender began.
     pub fn stamped(&self, stamp: u64) -> [u8; Self::BYTES + 8] {
@@ -214,35 +209,6 @@ impl Cts {
     }
 }
 
-/// Payload of [`crate::Kind::Share`]: where the sender shall write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Share {
-    /// The receiver's request, the `id` of [`crate::Kind::Shared`].
-    pub request: u32,
-    /// Where the first byte goes, in the receiver's memory.
-    pub address: u64,
-}
-
-impl Share {
-    /// Bytes on the wire.
-    pub const BYTES: usize = 12;
-
-    /// As it travels.
-    pub fn emit(&self) -> [u8; Self::BYTES] {
-        let mut out = [0; Self::BYTES];
-        out[..4].copy_from_slice(&self.request.to_le_bytes());
-        out[4..].copy_from_slice(&self.address.to_le_bytes());
-        out
-    }
-
-    /// Reads a payload; `None` for another length.
-    pub fn parse(payload: &[u8]) -> Option<Share> {
-        let (request, address) = payload.split_first_chunk()?;
-        let address = u64::from_le_bytes(address.try_into().ok()?);
-        Some(Share { request: u32::from_le_bytes(*request), address })
-    }
-}
-
 /// Payload of [`crate::Kind::EagerSync`]: the sender's request in front of the data, padded to keep it aligned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyncPrefix {
@@ -326,9 +292,6 @@ mod tests {
                 packet[..front.len()].copy_from_slice(front);
                 place.put(&mut packet);
                 prop_assert_eq!(packet, bytes.clone());
-            }
-            if let Some(share) = Share::parse(&bytes) {
-                prop_assert_eq!(&share.emit()[..], &bytes[..]);
             }
             if let Some(cts) = Cts::parse(&bytes) {
                 prop_assert_eq!(&cts.emit()[..], &bytes[..]);

@@ -15,12 +15,14 @@ pub mod numbers;
 pub mod offload;
 mod pollable;
 mod primitive;
+pub mod shares;
 pub mod sleepers;
 pub mod verbs;
 pub mod zero_copy;
 
 pub use pollable::{Bells, Pollable};
 
+use shares::Shares;
 use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -275,6 +277,19 @@ pub trait Transport {
     fn write_remote(&mut self, peer: PeerId, address: u64, bytes: &[u8]) -> Result<()> {
         let _ = (peer, address, bytes);
         Err(Error::internal("single copy was asked of a transport that does not offer it"))
+    }
+
+    /// Where parts of `peer`'s messages are laid out for it to copy them ([`shares`]), where [`Transport::write_remote`] works and it has sent
+    /// something.
+    fn shares_of(&self, peer: PeerId) -> Option<&Shares> {
+        let _ = peer;
+        None
+    }
+
+    /// Where `peer` lays out parts of our messages, once we are connected.
+    fn shares_for(&self, peer: PeerId) -> Option<&Shares> {
+        let _ = peer;
+        None
     }
 
     /// Copies runs of `peer`'s memory (address, bytes) onto runs of ours, in order: single copy from layout to layout. Both lists

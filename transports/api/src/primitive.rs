@@ -3,10 +3,10 @@
 #[cfg(loom)]
 pub(crate) use loom::sync::{
     Mutex,
-    atomic::{AtomicU32, Ordering},
+    atomic::{AtomicU32, AtomicU64, Ordering},
 };
 #[cfg(not(loom))]
 pub(crate) use std::sync::{
     Mutex,
-    atomic::{AtomicU32, Ordering},
+    atomic::{AtomicU32, AtomicU64, Ordering},
 };

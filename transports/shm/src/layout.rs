@@ -36,6 +36,8 @@ pub const FIRST_LINE: usize = 40;
 pub const INLINE_BYTES: usize = 104;
 /// Bytes between cells and data area: the consumer's line and the producer's line, each alone on 128 bytes.
 pub const LINES_BYTES: u64 = 256;
+/// Bytes of the table of parts of messages behind them ([`weft_api::shares`]).
+pub const SHARES_BYTES: u64 = 384;
 /// A line beyond round sizes, so that a piece of a message fits a packet together with the announcement in front of it.
 const LINE: u32 = 64;
 /// Alignment of records in the data area.
@@ -131,9 +133,14 @@ impl Layout {
         u64::from(self.cells) * CELL_BYTES
     }
 
+    /// Offset of the table of parts in a ring.
+    pub fn shares(&self) -> u64 {
+        self.lines() + LINES_BYTES
+    }
+
     /// Offset of the data area in a ring.
     pub fn data(&self) -> u64 {
-        self.lines() + LINES_BYTES
+        self.shares() + SHARES_BYTES
     }
 
     /// Offset of the slots in a ring, a whole number of pages.

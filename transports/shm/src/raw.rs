@@ -4,12 +4,13 @@
 //! of [`crate::ring`] allow at that moment; that is the argument of every block here, together with the bounds that
 //! the constructor's caller promises.
 
-use crate::layout::{CELL_BYTES, INLINE_BYTES, LINES_BYTES, Layout, RECORD_ALIGN};
+use crate::layout::{CELL_BYTES, INLINE_BYTES, LINES_BYTES, Layout, RECORD_ALIGN, SHARES_BYTES};
 use crate::ring::{Place, RingMemory};
 use crate::slots::{SLOT, TWIN};
 use crate::{demote, fetch};
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence, fence};
+use weft_api::shares::Shares;
 
 /// A pair of cache lines that carries a packet's stamp, its envelope and a small payload.
 #[repr(C, align(128))]
@@ -31,12 +32,15 @@ struct Wish(AtomicU32);
 
 const _: () = assert!(size_of::<Cell>() == CELL_BYTES as usize);
 const _: () = assert!(size_of::<Lines>() == LINES_BYTES as usize);
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<Shares>() == SHARES_BYTES as usize);
 
 /// One end's view of a ring in shared memory.
 #[derive(Debug)]
 pub(crate) struct RawRing {
     cells: *mut Cell,
     lines: *const Lines,
+    shares: *const Shares,
     data: *mut u8,
     data_bytes: u32,
     /// The slots that began in this ring.
@@ -71,11 +75,14 @@ impl RawRing {
     /// `base` is page aligned; `layout.ring_bytes()` bytes from there stay mapped, readable and writable, and hold a
     /// ring (zeroes for a fresh one) for as long as the value lives. At most one producer and one consumer use it.
     pub(crate) unsafe fn new(base: *mut u8, layout: &Layout, fenced: bool, grow: Option<Grow>) -> RawRing {
-        // SAFETY: all three offsets lie inside `ring_bytes`, by `Layout`.
-        let (lines, data) = unsafe { (base.add(layout.lines() as usize), base.add(layout.data() as usize)) };
+        // SAFETY: all offsets lie inside `ring_bytes`, by `Layout`.
+        let [lines, shares, data] = unsafe {
+            [layout.lines(), layout.shares(), layout.data()].map(|offset| base.add(offset as usize))
+        };
         RawRing {
             cells: base.cast(),
             lines: lines.cast(),
+            shares: shares.cast(),
             data,
             data_bytes: layout.data_bytes,
             // SAFETY: as above.
@@ -128,6 +135,12 @@ impl RawRing {
     fn lines(&self) -> &Lines {
         // SAFETY: mapped for the life of `self`; both words are atomics.
         unsafe { &*self.lines }
+    }
+
+    /// The table of parts of messages that come by this ring.
+    pub(crate) fn shares(&self) -> &Shares {
+        // SAFETY: mapped for the life of `self`, and made of atomics; aligned, since the ring is and the offset is by `Layout`.
+        unsafe { &*self.shares }
     }
 
     /// Writes the envelope and an inline payload into a cell that the producer may write (rule B).

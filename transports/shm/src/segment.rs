@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 use weft_types::{Error, ErrorClass, Farewell, Result};
 
 /// "WEFTSHM" and the version of the layout described in this crate.
-const MAGIC: u64 = u64::from_le_bytes(*b"WEFTSHM\x07");
+const MAGIC: u64 = u64::from_le_bytes(*b"WEFTSHM\x08");
 
 /// What the first rank of a node says of its cores, and so how sleepers and senders agree (see [`crate::bell`]); one choice for
 /// all.

@@ -19,6 +19,7 @@ use std::ops::ControlFlow;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use weft_api::shares::Shares;
 use weft_api::{Capabilities, Handler, Refused, Sink, Transport};
 use weft_types::{Farewell, PeerId, Result};
 use weft_wire::Header;
@@ -552,6 +553,15 @@ impl Transport for Shm {
     fn write_remote(&mut self, peer: PeerId, address: u64, bytes: &[u8]) -> Result<()> {
         let local = self.map.local(peer);
         self.single_copy.write(local, self.segment.slot(local), peer, address, bytes)
+    }
+
+    fn shares_of(&self, peer: PeerId) -> Option<&Shares> {
+        let position = self.position[self.map.local(peer) as usize];
+        Some(self.active.get(position as usize)?.consumer.memory().shares())
+    }
+
+    fn shares_for(&self, peer: PeerId) -> Option<&Shares> {
+        Some(self.outbound[self.map.local(peer) as usize].as_ref()?.producer.memory().shares())
     }
 
     fn read_remote_runs(

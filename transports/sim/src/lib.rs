@@ -26,6 +26,7 @@ pub use worlds::{seeds, worlds};
 
 use net::Net;
 use std::sync::{Arc, Mutex, MutexGuard};
+use weft_api::shares::Shares;
 use weft_types::PeerId;
 
 /// What a virtual fabric is like. Sizes in bytes, probabilities from 0 to 1.
@@ -99,6 +100,11 @@ impl SimFabric {
     /// The end of `rank`; each rank takes one.
     pub fn port(&self, rank: u32) -> SimPort {
         SimPort::new(self.clone(), rank)
+    }
+
+    /// Where parts of messages from one rank to another are laid out.
+    pub fn shares(&self, from: u32, to: u32) -> Arc<Shares> {
+        self.net().shares(PeerId(from), PeerId(to))
     }
 
     /// Kills a rank: nothing reaches it any more, the others hear of it after a while.

@@ -3,8 +3,10 @@
 use crate::device::Devices;
 use crate::random::Random;
 use crate::{News, SimConfig};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use weft_api::Refused;
+use weft_api::shares::Shares;
 use weft_types::{Farewell, PeerId};
 use weft_wire::Header;
 
@@ -35,6 +37,8 @@ pub(crate) struct Net {
     /// What the ranks have said that they leave behind, seen by all at once as in shared memory.
     farewells: Vec<Farewell>,
     pub(crate) devices: Option<Devices>,
+    /// Where parts of messages from `s` to `d` are laid out, indexed as `pairs`, once somebody asked.
+    shares: BTreeMap<u32, Arc<Shares>>,
 }
 
 impl Net {
@@ -50,6 +54,7 @@ impl Net {
             dead: vec![None; ranks as usize],
             left: vec![false; ranks as usize],
             farewells: vec![Farewell::NONE; ranks as usize],
+            shares: BTreeMap::new(),
         }
     }
 
@@ -65,6 +70,10 @@ impl Net {
     pub(crate) fn by_hand(&mut self, rank: PeerId) -> bool {
         let (delay, now) = (self.config.delay, self.now);
         self.devices.as_mut().is_some_and(|devices| devices.by_hand(rank.0, delay, now, &mut self.random))
+    }
+
+    pub(crate) fn shares(&mut self, from: PeerId, to: PeerId) -> Arc<Shares> {
+        Arc::clone(self.shares.entry(from.0 * self.ranks + to.0).or_default())
     }
 
     fn pair(&mut self, from: PeerId, to: PeerId) -> &mut VecDeque<Flying> {

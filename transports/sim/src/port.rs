@@ -2,9 +2,11 @@
 
 use crate::SimFabric;
 use crate::net::Packet;
+use std::cell::OnceCell;
 use std::sync::Arc;
 use std::time::Duration;
 use weft_api::offload::{Finished, GroupId, Offload, Outline, Program, Refusal as NoOffload};
+use weft_api::shares::Shares;
 use weft_api::{Bell, Capabilities, Refused, Transport};
 use weft_types::{Error, ErrorClass, Farewell, PeerId, Result};
 use weft_wire::Header;
@@ -22,6 +24,8 @@ pub struct SimPort {
     farewells: Vec<Farewell>,
     /// Whether what was told last was a farewell.
     only_parted: bool,
+    /// Per rank: where parts of its messages to this one are laid out, and of ours to it.
+    shares: [Vec<OnceCell<Arc<Shares>>>; 2],
 }
 
 impl SimPort {
@@ -34,6 +38,7 @@ impl SimPort {
             told: vec![false; ranks],
             farewells: vec![Farewell::NONE; ranks],
             only_parted: false,
+            shares: [vec![OnceCell::new(); ranks], vec![OnceCell::new(); ranks]],
         }
     }
 }
@@ -180,6 +185,16 @@ impl Transport for SimPort {
             Ok(written) => Err(Error::internal(format!("wrote {written} of {len} bytes"))),
             Err(errno) => Err(Error::new(ErrorClass::ACCESS, format!("process_vm_writev: {errno}"))),
         }
+    }
+
+    fn shares_of(&self, peer: PeerId) -> Option<&Shares> {
+        let table = &self.shares[0][peer.0 as usize];
+        Some(table.get_or_init(|| self.fabric.net().shares(peer, self.me)))
+    }
+
+    fn shares_for(&self, peer: PeerId) -> Option<&Shares> {
+        let table = &self.shares[1][peer.0 as usize];
+        Some(table.get_or_init(|| self.fabric.net().shares(self.me, peer)))
     }
 
     fn bell(&self) -> SimBell {

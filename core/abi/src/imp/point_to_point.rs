@@ -293,12 +293,7 @@ unsafe fn blocking_send(
     // SAFETY: the program's data stay until this call returns; the entry has checked the phase.
     let started = unsafe {
         match gate::alone() {
-            Some(process) => {
-                process.engine.stay(true);
-                let started = start_send(process, mode, buf, count, datatype, dest, tag, comm);
-                process.engine.stay(false);
-                started
-            }
+            Some(process) => start_send(process, mode, buf, count, datatype, dest, tag, comm),
             None => start_send_locked(mode, buf, count, datatype, dest, tag, comm),
         }
     };

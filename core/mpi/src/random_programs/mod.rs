@@ -95,8 +95,7 @@ impl Program {
                 config.eager_limit = 2048;
                 config.eager_budget_per_sender = 6000;
                 (config.shares_from, config.clock) = (256, Clock::Drawn);
-                (config.shares_asleep_from, config.shares_within) =
-                    (600, [u64::MAX, 9_000, 0][config.size as usize % 3]);
+                config.shares_asleep_from = 600;
                 config.oversubscribed = config.size.is_multiple_of(2);
                 config.announcements_per_sender = [64, 1, 3][config.size as usize % 3];
             })

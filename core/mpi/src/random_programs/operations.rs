@@ -69,9 +69,7 @@ impl Program {
         };
         self.members[rank].sends[number].synchronous = mode == SendMode::Synchronous;
         let engine = &mut self.members[rank].process.engine;
-        engine.stay(blocking.is_some());
         let started = engine.send(envelope, mode, room.send_buf(0, room.len())).expect("all live");
-        engine.stay(false);
         let key = self.keep(rank, Open::Send(started_handle(started), number, room));
         self.block(rank, blocking, key);
     }

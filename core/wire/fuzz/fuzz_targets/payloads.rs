@@ -35,9 +35,6 @@ fuzz_target!(|bytes: &[u8]| {
     if let Some((prefix, data)) = SyncPrefix::parse(payload) {
         assert_eq!([&prefix.emit(), data].concat(), payload);
     }
-    if let Some(share) = weft_wire::payload::Share::parse(payload) {
-        assert_eq!(share.emit()[..], *payload);
-    }
     if let Some(cts) = Cts::parse(payload) {
         assert_eq!(cts.emit(), payload);
     }

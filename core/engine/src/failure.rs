@@ -333,7 +333,8 @@ impl State {
             self.forget_parts(slot);
         }
         if self.requests.at(slot).flags & TRANSFERRING != 0 {
-            // Its memory is not the program's again before the device has said so, which it does.
+            // Its memory is not the program's again before the device, or its sender, has said so, which it does.
+            self.reading.retain(|&reading| reading != slot);
             self.requests.at_mut(slot).error = Some(error);
             return;
         }

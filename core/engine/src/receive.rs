@@ -217,10 +217,6 @@ impl Engine {
             return true;
         }
         let peer = self.state.requests.at(slot).peer;
-        if self.state.requests.at(slot).error.is_some() {
-            self.end_when_it_is_back(slot);
-            return true;
-        }
         self.lay_out(peer, slot);
         let part = u64::from(self.state.config.shares_part);
         let request = self.state.requests.at_mut(slot);
@@ -263,16 +259,5 @@ impl Engine {
         self.state.reading.retain(|&reading| reading != slot);
         self.unshare(slot);
         self.ask(slot);
-    }
-
-    /// A receive that is to end with an error, as soon as its sender has nothing of it.
-    #[cold]
-    fn end_when_it_is_back(&mut self, slot: u32) {
-        self.state.requests.at_mut(slot).phase = Phase::Receiving;
-        if self.unshare(slot)
-            && let Some(error) = self.state.requests.at_mut(slot).error.take()
-        {
-            self.state.end_bereaved(slot, error);
-        }
     }
 }

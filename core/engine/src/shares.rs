@@ -199,19 +199,11 @@ impl Engine {
         self.state.end_when_all_is_here(slot);
     }
 
-    /// Takes back what can be taken back of a receive that is not read on. Whether its sender has nothing of it.
-    pub(crate) fn unshare(&mut self, slot: u32) -> bool {
+    /// Takes back what can be taken back of a receive that is not read on.
+    pub(crate) fn unshare(&mut self, slot: u32) {
         let id = self.state.requests.at(slot).peer;
-        let taken = loop {
-            match self.regain(id, slot) {
-                Back::One => {}
-                Back::Nothing => break false,
-                Back::Taken => break true,
-            }
-        };
-        let request = self.state.requests.at_mut(slot);
-        request.flags &= !SHARES;
-        !taken
+        while matches!(self.regain(id, slot), Back::One) {}
+        self.state.requests.at_mut(slot).flags &= !SHARES;
     }
 
     /// The sender has said of a part of a receive that it is over.

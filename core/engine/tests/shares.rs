@@ -272,11 +272,16 @@ fn a_receive_that_is_given_up_ends_when_its_memory_is_left_alone() {
         if taken {
             row.world.engines[0].progress();
         }
+        let before = row.here(0);
         row.world.engines[1].give_up(row.received[0], PeerId(2));
         let over = row.world.engines[1].is_complete(row.received[0]);
         assert_eq!(over, !taken, "the sender may still write there");
         assert_eq!(error_of(&mut row), Some(ErrorClass::PROC_ABORTED));
-        assert_eq!(row.world.fabric().shares(0, 1).left(), 0);
+        assert_eq!(
+            (row.here(0), row.world.fabric().shares(0, 1).left()),
+            (before, 0),
+            "nothing is read any more"
+        );
     }
 }
 

@@ -270,7 +270,8 @@ fn a_receive_that_is_given_up_ends_when_its_memory_is_left_alone() {
     for (seed, taken) in (0..20).flat_map(|seed| [(seed, false), (seed, true)]) {
         let mut row = row(&[8000], seed);
         row.lay_out();
-        if taken {
+        let laid_out = row.here(0);
+        while taken && row.here(0) == laid_out {
             row.world.engines[0].progress();
         }
         let before = row.here(0);

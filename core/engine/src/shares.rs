@@ -106,7 +106,8 @@ impl Engine {
         let Engine { state, fabric, .. } = self;
         let (from, most) = (u64::from(state.config.shares_from), u64::from(state.config.shares_part));
         let asleep_from = u64::from(state.config.shares_asleep_from);
-        if state.config.oversubscribed || state.requests.at(current).wanted < from / WHOLE {
+        let shares = from != u64::from(u32::MAX) && !state.config.oversubscribed;
+        if !shares || state.requests.at(current).wanted < from / WHOLE {
             return;
         }
         let Some(table) = fabric.shares_of(id) else { return };
@@ -218,7 +219,7 @@ impl Engine {
             let (address, range) =
                 (request.address + out.from, out.from as usize..(out.from + out.length) as usize);
             let room = request.recv_buf().as_mut_slice().and_then(|all| all.get_mut(range));
-            if !room.is_some_and(|room| self.fabric.read_remote(id, address, room).is_ok()) {
+            if room.is_none_or(|room| self.fabric.read_remote(id, address, room).is_err()) {
                 self.cannot_read(slot);
             }
         }

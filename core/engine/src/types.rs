@@ -203,7 +203,7 @@ pub struct EngineConfig {
     /// Messages to a process in turns, of about one length, before either way is tried.
     pub offers_after: u32,
     /// Shortest message of which its sender copies a part, where it waits for something and memory can be read, in bytes (at least 256). Of a row of
-    /// messages shorter ones are copied by it, from a third of this on.
+    /// messages shorter ones are copied by it, from a third of this on. `u32::MAX`: none are.
     pub shares_from: u32,
     /// Shortest message for whose parts a sender is woken that may be asleep, in bytes.
     pub shares_asleep_from: u32,

@@ -4,7 +4,7 @@
 //! of [`crate::ring`] allow at that moment; that is the argument of every block here, together with the bounds that
 //! the constructor's caller promises.
 
-use crate::layout::{CELL_BYTES, INLINE_BYTES, LINES_BYTES, Layout, RECORD_ALIGN, SHARES_BYTES};
+use crate::layout::{CELL_BYTES, INLINE_BYTES, LINES_BYTES, Layout, RECORD_ALIGN};
 use crate::ring::{Place, RingMemory};
 use crate::slots::{SLOT, TWIN};
 use crate::{demote, fetch};
@@ -33,7 +33,7 @@ struct Wish(AtomicU32);
 const _: () = assert!(size_of::<Cell>() == CELL_BYTES as usize);
 const _: () = assert!(size_of::<Lines>() == LINES_BYTES as usize);
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<Shares>() == SHARES_BYTES as usize);
+const _: () = assert!(size_of::<Shares>() == crate::layout::SHARES_BYTES as usize);
 
 /// One end's view of a ring in shared memory.
 #[derive(Debug)]

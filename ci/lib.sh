@@ -84,13 +84,19 @@ could_not_fetch() {
 turn() {
     echo "${WEFT_TEST_TURN:-$(git rev-list --count HEAD 2>/dev/null || echo 0)}"
 }
+# How many times as many commits it takes until all parts have had their turn: 2 on a machine so slow that a whole run would take too long
+# (ci/run looks how long its first steps take), else 1. With WEFT_TEST_TURNS=all it is 1.
+pace() {
+    if [ "${WEFT_TEST_TURNS:-}" = all ]; then echo 1; else echo "${WEFT_TEST_PACE:-1}"; fi
+}
 # has_turn PART COUNT WHAT: whether this part of a step, one of so many (from 0 on), has its turn; says so when it has not. With
 # WEFT_TEST_TURNS=all every one has.
 has_turn() {
-    if [ "${WEFT_TEST_TURNS:-}" = all ] || [ $(($(turn) % $2)) -eq "$1" ]; then
+    local count=$(($2 * $(pace)))
+    if [ "${WEFT_TEST_TURNS:-}" = all ] || [ $(($(turn) % count)) -eq "$1" ]; then
         return 0
     fi
-    echo "      not its turn: $3 (one of $2 parts; WEFT_TEST_TURN=$(turn), WEFT_TEST_TURNS=all runs all)"
+    echo "      not its turn: $3 (one of $count parts; WEFT_TEST_TURN=$(turn), WEFT_TEST_TURNS=all runs all)"
     return 1
 }
 # Of the lines that come in, part NUMBER of COUNT (any number: they go round): neighbours, which have much in common, are in different parts.

@@ -89,6 +89,18 @@ beside_hosts_and_guests() {
     end_step vm
 }
 
+# Seconds that the checks of the sources take where a whole run takes 35 to 40 minutes, at most; they take 80 where it takes 35.
+usual_checks=120
+# After those: on a slower machine later steps take half of what goes by turns from commit to commit, and the other half with the next.
+find_pace() {
+    [ -z "${WEFT_TEST_PACE:-}" ] || return 0
+    export WEFT_TEST_PACE=1
+    if [ "$1" -gt "$usual_checks" ]; then
+        WEFT_TEST_PACE=2
+        echo "=== a slow machine: $1 s where $usual_checks are usual, so what goes by turns is halved (WEFT_TEST_PACE=1 runs as much as elsewhere)"
+    fi
+}
+
 report() {
     echo
     [ -z "$failures" ] || echo "failed steps:$failures (each runs alone as ci/NAME)"

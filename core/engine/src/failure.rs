@@ -327,9 +327,8 @@ impl State {
     /// Ends a request that depends on a process that is not there.
     pub(crate) fn end_bereaved(&mut self, slot: u32, error: Error) {
         let request = self.requests.at(slot);
-        if request.flags & TRANSFERRING != 0
-            && (self.is_dead(request.peer) || self.has_left(request.peer, request.header.context()))
-        {
+        if request.flags & TRANSFERRING != 0 && self.is_dead(request.peer) {
+            // Who is dead writes no more. (Who has only left a part of MPI says so of what it has.)
             self.forget_parts(slot);
         }
         if self.requests.at(slot).flags & TRANSFERRING != 0 {

@@ -15,13 +15,12 @@
 //! of the last message that is known, so that of a window the sender copies whole messages, and of a single one a part.
 //!
 //! From the laying out until the part is back, or copied, the receive's memory is its sender's ([`TRANSFERRING`]), whatever becomes of the receive,
-//! unless the sender is not there any more. A part that the sender cannot write the receiver reads.
+//! unless the sender dies. A part that the sender cannot write the receiver reads.
 
 use crate::arrive::Todo;
 use crate::engine::{Engine, State};
 use crate::offers::HELD;
 use crate::paces::announced_from;
-use crate::peers::Peer;
 use crate::requests::{LENT, Phase, Request, Requests, SHARES, TIMED, TRANSFERRING};
 use std::collections::VecDeque;
 use weft_api::Transport;
@@ -39,8 +38,6 @@ const LOOKS: u32 = 500;
 const LEAD: u64 = 16 << 10;
 /// Where a part begins is counted in these: lines.
 const UNIT: u64 = 64;
-/// The slot of no request: a part of one that has ended, because its sender had.
-const NOBODY: u32 = 0;
 
 /// A part that is laid out or taken.
 #[derive(Clone, Copy, Debug)]
@@ -73,12 +70,6 @@ impl Parts {
     fn last_of(&self, slot: u32) -> Option<(usize, Out)> {
         let places = self.out.iter().enumerate().filter_map(|(place, out)| out.map(|out| (place, out)));
         places.filter(|(_, out)| out.slot == slot).max_by_key(|(_, out)| out.number)
-    }
-
-    /// A receive has ended without its sender: what the table says of it stays there, and its places are used again when they are heard of.
-    fn forget(&mut self, slot: u32) -> bool {
-        let all = self.out.iter_mut().flatten().filter(|out| out.slot == slot);
-        all.map(|out| out.slot = NOBODY).count() > 0
     }
 }
 
@@ -334,11 +325,16 @@ impl State {
         peer.and_then(|peer| peer.parts.as_ref()?.last_of(slot)).is_some()
     }
 
-    /// A receive ends without its sender, which is not there any more and writes nothing.
+    /// A receive ends without its sender, which is dead and writes nothing.
     pub(crate) fn forget_parts(&mut self, slot: u32) {
         let id = self.requests.at(slot).peer;
-        let parts = |peer: &mut Peer| peer.parts.as_mut().is_some_and(|parts| parts.forget(slot));
-        if self.peers.find_mut(id).is_some_and(parts) {
+        let Some(parts) = self.peers.find_mut(id).and_then(|peer| peer.parts.as_mut()) else { return };
+        if parts.last_of(slot).is_some() {
+            parts
+                .out
+                .iter_mut()
+                .filter(|out| out.is_some_and(|out| out.slot == slot))
+                .for_each(|out| *out = None);
             self.requests.at_mut(slot).flags &= !(SHARES | TRANSFERRING);
         }
     }
@@ -350,14 +346,11 @@ impl State {
             let out = parts.out.get_mut(header.id() as usize)?.take()?;
             if header.value() == 0 {
                 parts.cannot = true;
-                if out.slot != NOBODY {
-                    parts.refused.push(out);
-                }
+                parts.refused.push(out);
             }
             Some(out.slot)
         });
         match out {
-            Some(NOBODY) => Todo::Nothing,
             Some(slot) => Todo::Shared(slot),
             None => self.stray(index, "word of a part that nobody laid out"),
         }

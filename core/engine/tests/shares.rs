@@ -257,7 +257,10 @@ fn a_sender_that_leaves_with_a_part_ends_the_receive() {
     for taken in [true, false] {
         let mut row = row(&[8000], 8);
         row.lay_out();
-        assert!(!taken || row.take().is_some());
+        let laid_out = row.here(0);
+        while taken && row.here(0) == laid_out {
+            row.world.engines[0].progress();
+        }
         row.world.engines[0].farewell(Farewell::ALL);
         assert_eq!(error_of(&mut row), Some(ErrorClass::PROC_ABORTED), "taken: {taken}");
         assert_eq!(row.world.fabric().shares(0, 1).left(), 0, "it may look again");

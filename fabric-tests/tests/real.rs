@@ -67,11 +67,14 @@ mod mpi4py_bench {
     benches! { helloworld ringtest pingpong }
 }
 
-/// The package's own tests of one module, which print `Ran N tests` and `OK` for each rank.
-fn suite(module: &str, ranks: u32) {
+/// The package's own tests of some modules, which print `Ran N tests` and `OK` for each rank.
+fn suite(modules: &str, ranks: u32) {
     let main = mpi4py(Toolchain::under_test()).tests.join("main.py");
-    let pattern = format!("{module}\\b");
-    let outcome = python(ranks, &[&main.to_string_lossy(), "-i", &pattern], 120);
+    let patterns: Vec<String> = modules.split(' ').map(|module| format!("{module}\\b")).collect();
+    let main = main.to_string_lossy();
+    let mut args = vec![&*main];
+    patterns.iter().for_each(|pattern| args.extend(["-i", pattern]));
+    let outcome = python(ranks, &args, 120);
     let count = |text: &str| u32::try_from(outcome.stderr.matches(text).count()).expect("a small number");
     outcome.demand(count("\nRan ") == ranks, "each rank must say how many tests it ran");
     outcome.demand(!outcome.stderr.contains("\nRan 0 tests"), "there must be tests to run");
@@ -79,15 +82,35 @@ fn suite(module: &str, ranks: u32) {
 }
 
 macro_rules! modules {
-    ($($module:ident)*) => { mod mpi4py_suite { $(mod $module {
-        #[test] fn with_1_rank() { super::super::suite(stringify!($module), 1); }
-        #[test] fn with_2_ranks() { super::super::suite(stringify!($module), 2); }
+    ($($name:ident: $modules:expr;)*) => { mod mpi4py_suite { $(mod $name {
+        #[test] fn with_1_rank() { super::super::suite($modules, 1); }
+        #[test] fn with_2_ranks() { super::super::suite($modules, 2); }
     })* } };
 }
 
+// Not here: files, spawned processes and what opens files among its tests (test_subclass, test_objmodel, test_errhandler), which are not there
+// yet; test_ulfm, whose substitute for an agreement starts a nonblocking collective before a barrier on one rank and after it on the others (section
+// 6.12 forbids that); test_datatype, test_util_dtlib, test_exceptions and test_mpiapi, of which some tests fail with any library (MPICH 5.0.1, too).
 modules! {
-    test_p2p_buf test_p2p_buf_matched test_p2p_buf_part test_p2p_obj test_p2p_obj_matched
-    test_msgspec test_msgzero test_status test_request test_win test_rma test_rma_nb
+    test_p2p_buf: "test_p2p_buf";
+    test_p2p_buf_matched: "test_p2p_buf_matched";
+    test_p2p_buf_part: "test_p2p_buf_part";
+    test_p2p_obj: "test_p2p_obj";
+    test_p2p_obj_matched: "test_p2p_obj_matched";
+    test_msgspec: "test_msgspec";
+    test_msgzero: "test_msgzero";
+    test_status: "test_status";
+    test_request: "test_request";
+    test_win: "test_win";
+    test_rma: "test_rma";
+    test_rma_nb: "test_rma_nb";
+    collectives: "test_cco_buf test_cco_obj test_cco_vec";
+    collectives_begun: "test_cco_nb_buf test_cco_nb_vec test_cco_pr_buf test_cco_pr_vec";
+    neighborhoods: "test_cco_ngh_buf test_cco_ngh_obj test_cco_pr_ngh_buf";
+    between_groups: "test_cco_buf_inter test_cco_obj_inter test_cco_vec_inter test_comm_inter";
+    communicators: "test_comm test_comm_topo test_group test_session test_attributes test_info test_environ test_errorcode";
+    other_objects: "test_grequest test_op test_pack test_address test_buffer test_mpimem test_threads test_handle test_pickle";
+    utilities: "test_util_pkl5 test_util_sync";
 }
 
 mod rsmpi_programs {

@@ -89,9 +89,14 @@ pub(super) fn is_in_place(address: *const c_void) -> bool {
     address.addr() == abi::MPI_IN_PLACE
 }
 
-/// Refuses data at an address that is a constant of the library.
+/// Nothing is ever mapped below this address.
+const LOWEST_ADDRESS: i64 = 1 << 16;
+
+/// Refuses data at an address that is a constant of the library. `low`, `high`: where they begin and end from there on, with the displacement; from
+/// `MPI_BOTTOM` on that may be an address itself (section 5.1.12).
 fn check_address(address: usize, datatype: &Datatype, (low, high): (i64, i64)) -> Outcome<()> {
-    if address <= abi::MPI_BUFFER_AUTOMATIC && high > low && datatype.is_contiguous() {
+    let is_address = address == abi::MPI_BOTTOM && !(-LOWEST_ADDRESS..LOWEST_ADDRESS).contains(&low);
+    if address <= abi::MPI_BUFFER_AUTOMATIC && high > low && datatype.is_contiguous() && !is_address {
         return Err(no_buffer(address, (high - low) as usize));
     }
     Ok(())
@@ -338,7 +343,12 @@ unsafe fn typed_blocks(
         };
         let datatype = process.datatype(datatype.handle()).map_err(of_rank)?;
         let span = datatype.span(count)?;
-        check_address(address, &datatype, span)?;
+        let (low, high) = span;
+        check_address(
+            address,
+            &datatype,
+            (low.saturating_add(displacement), high.saturating_add(displacement)),
+        )?;
         bytes.push(datatype.packed_bytes(count)? as u64);
         let memory = bind(displacement, &datatype, span);
         if memory.is_writable() {

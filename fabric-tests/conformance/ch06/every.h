@@ -248,6 +248,7 @@ static inline void work_call(struct work *w)
     /* Arguments that mean nothing at this process. */
     if (is_rooted(w->kind) && w->in_place && !at_root && w->kind != SCATTER && w->kind != SCATTERV) send = w->send;
     if (w->inter && is_rooted(w->kind) && w->kind != BCAST && !takes_part(w)) send = NULL, recv = NULL;
+    if (w->inter && w->kind == REDUCE && !takes_part(w)) type = MPI_BYTE; /* for which no op of these is defined */
     work_arrays(w);
     switch (w->kind) {
     case BARRIER: FORMS_OF(Barrier, barrier, comm); break;

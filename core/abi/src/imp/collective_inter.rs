@@ -4,7 +4,7 @@
 use std::ffi::{c_int, c_void};
 
 use weft::comm::Comm;
-use weft_coll::{Call, InterCall, Root};
+use weft_coll::{Call, InterCall, Root, Vector};
 use weft_datatype::Memory;
 use weft_engine::Arguments;
 use weft_types::{Error, ErrorClass, Result as Outcome};
@@ -271,6 +271,12 @@ pub(super) unsafe fn start_reduce<F: Form>(
     comm: MPI_Comm,
 ) -> Outcome<F::Made> {
     let (root, _) = root_and_others(process, comm, root)?;
+    if root == Root::Elsewhere {
+        // Nothing that it has said of data means anything.
+        let vector = Vector { count: 0, element: 1, commutative: true };
+        let arguments = Arguments::new(Memory::none(), Memory::none());
+        return form.inter(process, comm, &InterCall::Reduce { root, vector }, arguments, None);
+    }
     let (reduction, vector) = reduction(process, count as u64, datatype, op)?;
     // SAFETY: the program's memory stays until the operation is complete.
     let arguments = unsafe {

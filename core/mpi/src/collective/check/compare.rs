@@ -42,11 +42,15 @@ pub(super) fn compare_records(records: &[Record], place: &Place) -> Result<()> {
             format!("{title}: root is {} at {one}, but {} at {who}", first.root, record.root),
         ));
     }
-    if let Some((who, record)) = other(&|record| record.operation != first.operation) {
-        let (mine, theirs) = (first.operation.text(), record.operation.text());
+    // Who neither gives nor takes (MPI_PROC_NULL as root) has none.
+    let has_one = |record: &Record| !record.operation.is_empty();
+    if let Some((speaker, said)) = other(&has_one)
+        && let Some((who, record)) = other(&|record| has_one(record) && record.operation != said.operation)
+    {
+        let (mine, theirs) = (said.operation.text(), record.operation.text());
         return Err(Error::new(
             ErrorClass::OP,
-            format!("{title}: op is {mine} at {one}, but {theirs} at {who}"),
+            format!("{title}: op is {mine} at {speaker}, but {theirs} at {who}"),
         ));
     }
     if let Some((who, record)) = other(&|record| record.commutative != first.commutative) {

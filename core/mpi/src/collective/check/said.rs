@@ -22,6 +22,10 @@ impl Name {
         name
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.0[0] == 0
+    }
+
     pub(super) fn text(&self) -> String {
         String::from_utf8_lossy(&self.0).trim_end_matches('\0').to_owned()
     }

@@ -85,6 +85,7 @@ macro_rules! modules {
     ($($name:ident: $modules:expr;)*) => { mod mpi4py_suite { $(mod $name {
         #[test] fn with_1_rank() { super::super::suite($modules, 1); }
         #[test] fn with_2_ranks() { super::super::suite($modules, 2); }
+        #[test] fn with_3_ranks() { super::super::suite($modules, 3); }
     })* } };
 }
 
@@ -92,18 +93,11 @@ macro_rules! modules {
 // yet; test_ulfm, whose substitute for an agreement starts a nonblocking collective before a barrier on one rank and after it on the others (section
 // 6.12 forbids that); test_datatype, test_util_dtlib, test_exceptions and test_mpiapi, of which some tests fail with any library (MPICH 5.0.1, too).
 modules! {
-    test_p2p_buf: "test_p2p_buf";
-    test_p2p_buf_matched: "test_p2p_buf_matched";
-    test_p2p_buf_part: "test_p2p_buf_part";
-    test_p2p_obj: "test_p2p_obj";
-    test_p2p_obj_matched: "test_p2p_obj_matched";
-    test_msgspec: "test_msgspec";
-    test_msgzero: "test_msgzero";
-    test_status: "test_status";
-    test_request: "test_request";
-    test_win: "test_win";
-    test_rma: "test_rma";
-    test_rma_nb: "test_rma_nb";
+    messages: "test_p2p_buf test_p2p_buf_matched test_p2p_obj test_p2p_obj_matched";
+    partitions: "test_p2p_buf_part";
+    buffers: "test_msgspec test_msgzero";
+    requests: "test_status test_request";
+    windows: "test_win test_rma test_rma_nb";
     collectives: "test_cco_buf test_cco_obj test_cco_vec";
     collectives_begun: "test_cco_nb_buf test_cco_nb_vec test_cco_pr_buf test_cco_pr_vec";
     neighborhoods: "test_cco_ngh_buf test_cco_ngh_obj test_cco_pr_ngh_buf";

@@ -539,7 +539,11 @@ impl Active {
             return;
         }
         if let Some(error) = completion.error {
-            self.error = Some(error);
+            let is_longer = error.class() == ErrorClass::TRUNCATE;
+            self.error = Some(match self.run.schedule.steps()[step as usize] {
+                Step::Recv { from, into, .. } if is_longer => disagreement("more", from, into.bytes),
+                _ => error,
+            });
             return;
         }
         let got = completion.status.bytes;
@@ -551,16 +555,21 @@ impl Active {
             _ => None,
         };
         if let Some((from, into)) = disagrees {
-            self.error = Some(Error::new(
-                ErrorClass::TRUNCATE,
-                format!(
-                    "a collective operation got {} bytes from rank {from} where {} were expected: the ranks disagree \
-                     about count, datatype or root (section 6.1)",
-                    got, into.bytes
-                ),
-            ));
+            self.error = Some(disagreement(got, from, into.bytes));
             return;
         }
         self.vectors.execution.completed(&self.run.schedule, step);
     }
+}
+
+/// What is wrong when a step gets another number of bytes than its own.
+#[cold]
+fn disagreement(got: impl std::fmt::Display, from: u32, expected: u64) -> Error {
+    Error::new(
+        ErrorClass::TRUNCATE,
+        format!(
+            "a collective operation got {got} bytes from rank {from} where {expected} were expected: the ranks disagree about count, datatype or \
+             root (section 6.1), or make their calls in different orders (section 6.14); WEFT_CHECK=collectives names both calls"
+        ),
+    )
 }

@@ -6,7 +6,7 @@ use crate::layouts::plan;
 use crate::messages::Place;
 use crate::offers::HELD;
 use crate::peers::LeadTarget;
-use crate::requests::{Buffer, Phase, SHARES, TIMED};
+use crate::requests::{Buffer, Phase, TIMED};
 use crate::types::{Completion, Early, RequestId, Selector, Status};
 use weft_api::Transport;
 use weft_datatype::RecvBuf;
@@ -15,8 +15,8 @@ use weft_proto::{EntryId, ReceivePlan};
 use weft_types::{PeerId, Result};
 use weft_wire::{Announce, Cts, Header, Kind};
 
-/// Bytes read from a sender's memory before others get a turn.
-const READ_BURST: u64 = 4 << 20;
+/// Parts ([`crate::EngineConfig::shares_part`]) that are read in a row before others get a turn.
+const READ_PARTS: u64 = 16;
 
 impl Engine {
     /// A receive of a message in the unexpected table.
@@ -78,7 +78,7 @@ impl Engine {
             Todo::Reply(header) => self.send_control(peer, header, &[]),
             Todo::Fetch(slot) => {
                 self.fetch(slot);
-                self.read_some();
+                self.read_at_once(slot);
             }
             Todo::Nothing
             | Todo::Meet
@@ -209,41 +209,78 @@ impl Engine {
         self.send_control(peer, header, &Cts { request: id }.emit());
     }
 
-    /// Reads some more from a sender's memory. True when there was something to read.
+    /// Reads some more from senders' memory, and takes meanwhile what they say. True when there was something to read.
     pub(crate) fn read_some(&mut self) -> bool {
-        let Some(slot) = self.state.reading.pop_front() else { return false };
+        let (mut moved, mut left) = (false, self.read_burst());
+        while let Some(read) = self.read_step() {
+            (moved, left) = (true, left.saturating_sub(read));
+            // What is held is asked about once.
+            if left == 0 || self.state.reading.front().is_none_or(|&slot| slot & HELD != 0) {
+                break;
+            }
+            self.take_packets();
+        }
+        moved
+    }
+
+    /// Reads what a receive has met that is just being posted: who posts it may compute next.
+    fn read_at_once(&mut self, slot: u32) {
+        let mut left = self.read_burst();
+        while left > 0 && self.state.requests.at(slot).phase == Phase::Reading {
+            let Some(read) = self.read_step() else { break };
+            left = left.saturating_sub(read);
+        }
+    }
+
+    /// Bytes that are read in a row before others get a turn.
+    fn read_burst(&self) -> u64 {
+        READ_PARTS * u64::from(self.state.config.shares_part)
+    }
+
+    /// Reads one part, or of what is not shared some, from a sender's memory: how many bytes. `None`: there is nothing to read.
+    fn read_step(&mut self) -> Option<u64> {
+        let slot = *self.state.reading.front()?;
         if slot & HELD != 0 {
+            self.state.reading.pop_front();
             self.read_held(slot & !HELD);
-            return true;
+            return Some(0);
         }
         let peer = self.state.requests.at(slot).peer;
-        self.lay_out(peer, slot);
-        let part = u64::from(self.state.config.shares_part);
+        let most = match self.lay_out(peer, slot) {
+            true => u64::from(self.state.config.shares_part),
+            false => self.read_burst(),
+        };
+        if self.state.reading.front() != Some(&slot) {
+            // Its sender was found dead.
+            return Some(0);
+        }
+        self.state.reading.pop_front();
         let request = self.state.requests.at_mut(slot);
-        let burst = if request.flags & SHARES == 0 { READ_BURST } else { part };
         let (until, start, address) = (request.read_until(), request.read, request.address);
-        let end = until.min(start + burst);
+        let end = until.min(start + most);
+        let mut read = 0;
         if start < end {
             let one_run = if request.scattered.is_none() { request.recv_buf().as_mut_slice() } else { None };
-            let read = match one_run.and_then(|all| all.get_mut(start as usize..end as usize)) {
+            let done = match one_run.and_then(|all| all.get_mut(start as usize..end as usize)) {
                 Some(room) => {
                     self.fabric.read_remote(peer, address + start, room).is_ok().then_some(end - start)
                 }
                 None => self.read_runs(slot, start, end),
             };
-            let Some(read) = read else {
+            let Some(done) = done else {
                 self.cannot_read(slot);
-                return true;
+                return Some(0);
             };
+            read = done;
             let request = self.state.requests.at_mut(slot);
             request.read = start + read;
             if request.read < until {
                 self.state.reading.push_front(slot);
-                return true;
+                return Some(read);
             }
         }
         self.read_rest(slot, peer);
-        true
+        Some(read)
     }
 
     /// The kernel denies the reading of a message: it is streamed instead, as from now on is everything of this peer.

@@ -92,20 +92,20 @@ impl Request {
 
 impl Engine {
     /// Lays out parts of what is to be read from a peer for the peer to copy: of messages that wait for being read the last one first, and then of
-    /// the `current` one, about half.
-    pub(crate) fn lay_out(&mut self, id: PeerId, current: u32) {
+    /// the `current` one, about half. False: its messages are not shared.
+    pub(crate) fn lay_out(&mut self, id: PeerId, current: u32) -> bool {
         let Engine { state, fabric, .. } = self;
         let (from, most) = (u64::from(state.config.shares_from), u64::from(state.config.shares_part));
         let asleep_from = u64::from(state.config.shares_asleep_from);
         let shares = from != u64::from(u32::MAX) && !state.config.oversubscribed;
         if !shares || state.requests.at(current).wanted < from / WHOLE {
-            return;
+            return false;
         }
-        let Some(table) = fabric.shares_of(id) else { return };
-        let Some(peer) = state.peers.find_mut(id) else { return };
+        let Some(table) = fabric.shares_of(id) else { return false };
+        let Some(peer) = state.peers.find_mut(id) else { return false };
         let parts = peer.parts.get_or_insert_default();
         if parts.cannot {
-            return;
+            return false;
         }
         let (mut left, mut wakes) = (table.left(), None);
         while left < AHEAD
@@ -134,6 +134,7 @@ impl Engine {
         if let Some(remote) = wakes {
             self.send_control(id, Header::control(Kind::Share, remote, 0), &[]);
         }
+        true
     }
 
     /// Takes the part of a receive back that was laid out last, if it is still there.
@@ -264,7 +265,11 @@ fn next_part(
     for &slot in reading.iter().rev().filter(|&slot| slot & HELD == 0) {
         let request = requests.at_mut(slot);
         let rest = request.read_until() - request.read;
-        if request.peer != id || rest == 0 || request.wanted < shares_from / WHOLE || !request.can_be_shared()
+        if slot == current
+            || request.peer != id
+            || rest == 0
+            || request.wanted < shares_from / WHOLE
+            || !request.can_be_shared()
         {
             continue;
         }

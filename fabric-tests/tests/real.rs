@@ -91,7 +91,7 @@ macro_rules! modules {
 
 // Not here: files, spawned processes and what opens files among its tests (test_subclass, test_objmodel, test_errhandler), which are not there
 // yet; test_ulfm, whose substitute for an agreement starts a nonblocking collective before a barrier on one rank and after it on the others (section
-// 6.12 forbids that); test_datatype, test_util_dtlib, test_exceptions and test_mpiapi, of which some tests fail with any library (MPICH 5.0.1, too).
+// 6.12 forbids that); test_datatype, test_util_dtlib, test_exceptions and test_mpiapi, of which the tests that fail here fail with MPICH 5.0.1, too.
 modules! {
     messages: "test_p2p_buf test_p2p_buf_matched test_p2p_obj test_p2p_obj_matched";
     partitions: "test_p2p_buf_part";

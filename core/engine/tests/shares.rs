@@ -267,6 +267,14 @@ fn a_sender_that_dies_with_a_part_ends_the_receive() {
     assert_eq!(error_of(&mut row), Some(ErrorClass::PROC_ABORTED));
 }
 
+/// Whoever wakes a sender may find that it is dead.
+#[test]
+fn a_sender_that_is_dead_when_its_parts_are_laid_out_ends_the_receive() {
+    let mut row = row(&[8000], 13);
+    row.world.fabric().kill(0);
+    assert_eq!(error_of(&mut row), Some(ErrorClass::PROC_ABORTED));
+}
+
 #[test]
 fn a_sender_that_leaves_with_a_part_ends_the_receive() {
     for taken in [true, false] {

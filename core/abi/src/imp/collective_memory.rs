@@ -89,7 +89,7 @@ pub(super) fn is_in_place(address: *const c_void) -> bool {
     address.addr() == abi::MPI_IN_PLACE
 }
 
-/// Nothing is ever mapped below this address.
+/// Nothing is mapped below this address, where the kernel is as usual (vm.mmap_min_addr).
 const LOWEST_ADDRESS: i64 = 1 << 16;
 
 /// Refuses data at an address that is a constant of the library. `low`, `high`: where they begin and end from there on, with the displacement; from

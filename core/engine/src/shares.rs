@@ -10,7 +10,7 @@
 //! ```
 //!
 //! One core copies 128 KiB in the time in which two copy 256. The table of parts ([`weft_api::shares`]) is in memory that both share, and the
-//! receiver waits only for what its sender has taken: a sender that computes, or copies what it receives itself, changes nothing. One that sleeps is
+//! receiver waits only for what its sender has taken: not for one that computes, or copies what it receives itself, and of which little is expected next. One that sleeps is
 //! woken for a long message ([`crate::EngineConfig::shares_asleep_from`]), and takes what is left when it is awake. What is laid out first is the end
 //! of the last message that is known, so that of a window the sender copies whole messages, and of a single one a part.
 //!
@@ -32,6 +32,10 @@ use weft_wire::{Header, Kind};
 const AHEAD: usize = 3;
 /// A whole message of this part of [`crate::EngineConfig::shares_from`] is laid out where it waits behind others.
 const WHOLE: u64 = 3;
+/// Messages that are read whole after one of which a sender that is busy copied nothing: 1, 2, 4, ... and in the end so many.
+const LONGEST_PAUSE: u32 = 32;
+/// What `entry` says of a receive of which nothing is laid out, in such a pause.
+const SKIPPED: u32 = LENT - 1;
 /// How often who has nothing more to read looks for the sender's word before it leaves: some ten microseconds.
 const LOOKS: u32 = 500;
 /// How much longer than the sender's part of a single message the receiver's is at most, which begins before, in bytes.
@@ -59,9 +63,21 @@ pub(crate) struct Parts {
     refused: Vec<Out>,
     /// Whether there were such: it is not asked again.
     cannot: bool,
+    /// Whether it has copied any since the last message ended; messages of which none is laid out next, and how many after that one of which it
+    /// copies none.
+    copied: bool,
+    skip: u32,
+    pause: u32,
 }
 
 impl Parts {
+    /// A message of which parts were laid out has ended.
+    fn has_ended(&mut self) {
+        self.pause =
+            if std::mem::take(&mut self.copied) { 0 } else { (self.pause * 2).clamp(1, LONGEST_PAUSE) };
+        self.skip = self.pause;
+    }
+
     fn free(&self) -> Option<usize> {
         self.out.iter().position(Option::is_none)
     }
@@ -106,6 +122,16 @@ impl Engine {
         let parts = peer.parts.get_or_insert_default();
         if parts.cannot {
             return false;
+        }
+        let request = state.requests.at_mut(current);
+        if request.flags & SHARES == 0 {
+            if request.entry != SKIPPED && parts.skip > 0 {
+                parts.skip -= 1;
+                request.entry = SKIPPED;
+            }
+            if request.entry == SKIPPED {
+                return false;
+            }
         }
         let (mut left, mut wakes) = (table.left(), None);
         while left < AHEAD
@@ -186,8 +212,13 @@ impl Engine {
         let request = self.state.requests.at_mut(slot);
         request.moved += request.wanted - u64::from(request.lead);
         request.phase = Phase::Receiving;
-        let remote = request.remote;
-        let from = self.state.peers.find_mut(id).map_or(0, |peer| announced_from(peer.paces.as_deref()));
+        let (remote, shared) = (request.remote, request.flags & SHARES != 0);
+        let from = self.state.peers.find_mut(id).map_or(0, |peer| {
+            if let Some(parts) = peer.parts.as_mut().filter(|_| shared) {
+                parts.has_ended();
+            }
+            announced_from(peer.paces.as_deref())
+        });
         self.send_control(id, Header::control(Kind::Taken, remote, u64::from(from)), &[]);
         self.state.end_when_all_is_here(slot);
     }
@@ -349,9 +380,12 @@ impl State {
         let parts = self.peers.at_mut(index).parts.as_mut();
         let out = parts.and_then(|parts| {
             let out = parts.out.get_mut(header.id() as usize)?.take()?;
-            if header.value() == 0 {
-                parts.cannot = true;
-                parts.refused.push(out);
+            match header.value() {
+                0 => {
+                    parts.cannot = true;
+                    parts.refused.push(out);
+                }
+                _ => parts.copied = true,
             }
             Some(out.slot)
         });

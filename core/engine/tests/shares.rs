@@ -243,6 +243,34 @@ fn nobody_waits_for_a_sender_that_does_not_look() {
     row.ends();
 }
 
+/// Parts cost a little, so that of a sender that is busy less and less is hoped for, until it copies again.
+#[test]
+fn a_busy_sender_is_left_alone_for_a_while() {
+    let mut row = row(&[5000], 14);
+    let table = row.world.fabric().shares(0, 1);
+    let laid_out = |row: &mut Row, takes: bool| {
+        let room = Scratch::new(ROOM);
+        let received = row.world.engines[1].recv(from(0), room.recv_buf(0, ROOM)).unwrap();
+        let sent = send(&mut row.world.engines[0], to(1, 0), SendMode::Standard, &row.data[0]);
+        row.world.fabric().pass(100);
+        row.world.engines[1].progress();
+        let laid_out = table.left() > 0;
+        (0..if takes { 5 } else { 0 }).for_each(|_| _ = row.world.engines[0].progress());
+        row.receiver_looks();
+        row.world.settle();
+        end(&mut row.world.engines[0], sent);
+        end(&mut row.world.engines[1], Some(received));
+        laid_out
+    };
+    row.receiver_looks();
+    let found: Vec<bool> = (0..12).map(|_| laid_out(&mut row, false)).collect();
+    let expected = [2, 5, 10].map(|place| place - 1);
+    assert!((0..12).all(|number| found[number] == expected.contains(&number)), "{found:?}");
+    while !laid_out(&mut row, true) {}
+    assert!(laid_out(&mut row, true) && laid_out(&mut row, true), "it copies again");
+    row.ends();
+}
+
 /// Steps until a receive is complete; its error.
 fn error_of(row: &mut Row) -> Option<ErrorClass> {
     for _ in 0..10_000 {

@@ -6,6 +6,7 @@
 pub mod one_sided;
 pub mod teardown;
 
+use crate::shares::Part;
 use crate::{Refused, Transport};
 use weft_types::{ContextId, PeerId, Rank, Tag};
 use weft_wire::{Header, Kind};
@@ -35,6 +36,7 @@ pub fn every_property<F: Fabric>(mut make: impl FnMut(usize) -> F) {
     a_packet_stays_until_it_is_dropped(&mut make(2));
     all_talk_to_all(&mut make(5));
     both_may_begin_at_once(&mut make(2));
+    parts_are_seen_by_whom_they_are_for(&mut make(3));
     a_dead_process_is_told_once(&mut make(3));
     one_sided::gets_and_puts_move_every_byte(&mut make(2));
     one_sided::what_was_put_is_visible_after_a_flush(&mut make(2));
@@ -270,6 +272,35 @@ pub fn both_may_begin_at_once<F: Fabric>(fabric: &mut F) {
         rounds += 1;
         assert!(rounds < PATIENCE, "stuck at {taken:?} of 20");
         round(fabric);
+    }
+}
+
+/// Where there are tables of parts ([`crate::shares`]), both ends of a way have the same one, and each way has its own.
+pub fn parts_are_seen_by_whom_they_are_for<F: Fabric>(fabric: &mut F) {
+    let pairs: Vec<(usize, usize)> =
+        (0..3).flat_map(|from| (0..3).map(move |to| (from, to))).filter(|(from, to)| from != to).collect();
+    for &(from, to) in &pairs {
+        connect(fabric, from, to);
+        let (mut sent, mut rounds) = (false, 0);
+        while !take(fabric, to, from, 0, 8) {
+            sent = sent || offer(fabric, from, to, 0, 8) == Ok(());
+            rounds += 1;
+            assert!(rounds < PATIENCE, "nothing arrives from {from} at {to}");
+            round(fabric);
+        }
+    }
+    let part = |from: usize, to: usize| Part { send: (3 * from + to) as u32, from: 1, length: 2, address: 3 };
+    for &(from, to) in &pairs {
+        if let Some(table) = fabric.ends()[to].shares_of(PeerId(from as u32)) {
+            table.lay_out(from, 1, part(from, to));
+        }
+    }
+    for &(from, to) in &pairs {
+        let laid_out = fabric.ends()[to].shares_of(PeerId(from as u32)).is_some();
+        let table = fabric.ends()[from].shares_for(PeerId(to as u32));
+        assert_eq!(table.is_some(), laid_out, "both have one, or none has");
+        let taken = table.map(|table| (table.take(), table.take()));
+        assert_eq!(taken, laid_out.then(|| (Some((from, part(from, to))), None)), "from {from} to {to}");
     }
 }
 

@@ -73,6 +73,18 @@ impl Engine {
         if self.awaits_device() {
             moved |= self.take_from_device();
         }
+        let state = &self.state;
+        if state.notices.len() | state.streams.busy.len() | state.lenders.len() != 0 {
+            moved = self.move_others(moved);
+        }
+        self.push_out();
+        self.state.changes = self.state.changes.wrapping_add(u32::from(moved));
+        moved
+    }
+
+    /// Moves schedules, streams and, when nothing else has moved, what is lent. Out of line, for a call that finds nothing of them.
+    #[inline(never)]
+    fn move_others(&mut self, mut moved: bool) -> bool {
         if !self.state.notices.is_empty() {
             moved |= self.notice_schedules();
         }
@@ -82,8 +94,6 @@ impl Engine {
         if !moved && !self.state.lenders.is_empty() {
             moved = self.copy_part();
         }
-        self.push_out();
-        self.state.changes = self.state.changes.wrapping_add(u32::from(moved));
         moved
     }
 

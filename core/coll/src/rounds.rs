@@ -143,6 +143,34 @@ pub struct Payload {
     /// come in pairs, one of each a piece, in the order of pieces; there is room for two pairs, and after a contribution comes
     /// nothing but the next one before its result.
     pub pair: Option<(usize, usize)>,
+    /// Where it is exchanged block by block: what goes to whom.
+    pub exchanged: Option<Exchanged>,
+}
+
+/// A payload of one block for each of the others, or of results made of such blocks. Each block is written where its writer has read last, so that
+/// nothing needs to be fetched from a reader to be written again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exchanged {
+    /// This member has read all that came to it in the rounds below.
+    pub read: u64,
+    /// The last round in which its place is read: that of the results.
+    pub until: u64,
+    /// Of results the round of the contributions that they are made of.
+    pub made_of: Option<u64>,
+    /// The members that give back a result for what they get, or to whom one is given for what comes from them, one bit each.
+    pub returned: u64,
+    /// The members whose blocks go one way only: they have read there last what this one writes again.
+    pub one_way: u64,
+}
+
+/// The own blocks of a round, and those of others that they are made of.
+pub trait Exchange {
+    /// The own block for a member.
+    fn room(&mut self, member: u32, len: usize) -> &mut [u8];
+    /// Its block, of so many bytes, is about to be written: whether past the caches.
+    fn goes_past(&mut self, member: u32, len: usize) -> bool;
+    /// The contribution of a member of which results are made.
+    fn heard(&self, member: u32, len: usize) -> &[u8];
 }
 
 impl Payload {
@@ -166,6 +194,8 @@ pub trait Slots {
     /// Lets `work` write the own payload of a round that has room; it may read payloads of earlier rounds meanwhile. It is told
     /// for which members, one bit each, it shall write past the caches, upon which nothing but the time depends.
     fn fill(&mut self, payload: Payload, work: impl FnOnce(&mut [u8], &dyn Payloads, u64));
+    /// The same of a payload that is exchanged.
+    fn exchange(&mut self, payload: Payload, work: impl FnOnce(&mut dyn Exchange));
     /// Shows the payload to the others.
     fn publish(&mut self, round: u64, signature: u16);
     /// Those of `of` (one bit each) whose payload of the round is not there yet.
@@ -206,6 +236,8 @@ pub trait Readers: Slots {
 pub trait Payloads {
     /// That of a member in a round.
     fn get(&self, member: u32, round: u64, long: bool, len: usize) -> &[u8];
+    /// The block of a member for this one in a round in which blocks are exchanged.
+    fn block(&self, member: u32, round: u64, len: usize) -> &[u8];
     /// Fetches what will be read soon, without waiting for it. Nothing but the time depends on it.
     fn fetch(&self, _bytes: &[u8]) {}
 }
@@ -407,9 +439,12 @@ impl Run {
             return false;
         }
         let first = self.first;
-        slots.fill(payload, |to, from, past| {
-            script.write(phase, piece, Own { first, past }, operands, to, from);
-        });
+        match payload.exchanged {
+            Some(_) => slots.exchange(payload, |blocks| script.write_blocks(phase, piece, operands, blocks)),
+            None => slots.fill(payload, |to, from, past| {
+                script.write(phase, piece, Own { first, past }, operands, to, from);
+            }),
+        }
         slots.publish(round, signature);
         slots.wake(if self.unattended { script.others() } else { script.wakes() });
         if script.is_one_round() {
@@ -438,6 +473,7 @@ impl Run {
             },
             is_copied: script.of(self.written).0 == Phase::Parts,
             pair: if script.is_in_two_phases() && !self.unattended { script.pair() } else { None },
+            exchanged: script.exchanged(self.first, self.written, self.first + self.read),
         }
     }
 

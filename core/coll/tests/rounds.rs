@@ -2,7 +2,7 @@
 
 mod cells;
 
-use cells::{Arguments, Member, Node, Plan, arguments, in_two_phases, noise, per_block, shapes};
+use cells::{Arguments, Member, Node, Plan, arguments, block_bytes, in_two_phases, noise, per_block, shapes};
 use proptest::prelude::*;
 use weft_coll::Group;
 use weft_coll::rounds::{Outcome, Room, Run, Script, Shape, is_one_round, is_sooner_by_messages};
@@ -23,7 +23,9 @@ fn run_all(size: u32, slot: usize, calls: &[(usize, u32, usize, u64, bool)], mut
             (shape, bytes, element, inputs, in_place)
         })
         .collect();
-    let room = Room { slot, in_two_phases: in_two_phases(slot, size as usize), crowded: seed % 2 == 1 };
+    let block = if size > 2 && seed % 3 != 0 { block_bytes(slot, size as usize) } else { 0 };
+    let room =
+        Room { slot, in_two_phases: in_two_phases(slot, size as usize), block, crowded: seed % 2 == 1 };
     let mut at = vec![0; size as usize];
     let mut running: Vec<Option<Running>> = (0..size).map(|_| None).collect();
     let mut idle = 0;
@@ -36,7 +38,7 @@ fn run_all(size: u32, slot: usize, calls: &[(usize, u32, usize, u64, bool)], mut
             let in_place = *in_place
                 && !matches!(shape, Shape::Gather { root } | Shape::Reduce { root } if *root != me as u32);
             let script = Script::new(*shape, group, *bytes as u64, *element, in_place, room);
-            assert!(script.fits(room.most()));
+            assert!(script.fits(room.most(size)));
             let (arguments, expected) = arguments(*shape, me, inputs, *bytes, in_place);
             (Run::begin(script, &member), arguments, expected)
         });

@@ -9,7 +9,7 @@ use crate::engine::{Engine, State};
 use crate::schedule::Arguments;
 use weft_coll::Group;
 use weft_coll::rounds::{
-    Contest, Desk, Operands, Outcome, Payload, Payloads, Room, Run, Script, Shape, Slots, Target, Term,
+    Contest, Desk, Exchange, Exchanged, Operands, Outcome, Payload, Payloads, Room, Run, Script, Shape, Slots, Target, Term,
     Writers,
 };
 use weft_datatype::{Kernel, Memory, RecvBuf, SendBuf};
@@ -219,7 +219,12 @@ impl Rounds {
     #[inline]
     pub fn room(&self) -> Room {
         let (slot, crowded) = (self.cells.attended_slot_bytes(), self.cells.is_crowded());
-        Room { slot, in_two_phases: self.cells.slot_bytes_in_two_phases(), crowded }
+        Room {
+            slot,
+            in_two_phases: self.cells.slot_bytes_in_two_phases(),
+            block: self.cells.block_bytes(),
+            crowded,
+        }
     }
 
     /// The room of calls that nobody may attend to.
@@ -285,10 +290,37 @@ impl Payloads for View<'_> {
         self.0.get(member, round, long, len)
     }
 
+    fn block(&self, member: u32, round: u64, len: usize) -> &[u8] {
+        self.0.block(member, round, len)
+    }
+
     #[inline]
     fn fetch(&self, bytes: &[u8]) {
         weft_shm::rounds::fetch(bytes);
     }
+}
+
+/// The blocks of a round.
+struct Blocks<'a>(weft_shm::rounds::Exchange<'a>);
+
+impl Exchange for Blocks<'_> {
+    fn room(&mut self, member: u32, len: usize) -> &mut [u8] {
+        self.0.room(member, len)
+    }
+
+    fn goes_past(&mut self, member: u32, len: usize) -> bool {
+        self.0.goes_past(member, len)
+    }
+
+    fn heard(&self, member: u32, len: usize) -> &[u8] {
+        self.0.heard(member, len)
+    }
+}
+
+/// What the cells need to know of blocks.
+fn blocks(what: Exchanged) -> weft_shm::rounds::Exchanged {
+    let Exchanged { read, until, made_of, returned, one_way } = what;
+    weft_shm::rounds::Exchanged { read, until, made_of, returned, one_way }
 }
 
 /// What the cells need to know of a payload.
@@ -311,10 +343,16 @@ impl Slots for Rounds {
     }
 
     fn has_room(&mut self, payload: Payload) -> bool {
+        if let Some(what) = payload.exchanged {
+            return self.cells.has_room_for_blocks(payload.round, blocks(what));
+        }
         self.cells.has_room(payload.round, payload.long_bytes(), sort(&payload))
     }
 
     fn behind(&self, payload: Payload) -> u64 {
+        if let Some(what) = payload.exchanged {
+            return self.cells.behind_with_blocks(payload.round, blocks(what));
+        }
         self.cells.behind(payload.round, payload.long_bytes(), sort(&payload))
     }
 
@@ -328,6 +366,11 @@ impl Slots for Rounds {
         let (room, payloads) = self.cells.room(round, long, bytes, writing.sort(sort));
         work(room, &View(payloads), past);
         self.cells.has_written(writing);
+    }
+
+    fn exchange(&mut self, payload: Payload, work: impl FnOnce(&mut dyn Exchange)) {
+        let what = payload.exchanged.expect("a payload that is exchanged");
+        work(&mut Blocks(self.cells.exchange(payload.round, blocks(what))));
     }
 
     fn publish(&mut self, round: u64, signature: u16) {
@@ -443,7 +486,7 @@ pub fn script(
     in_place: bool,
     room: Room,
 ) -> Option<Script> {
-    Some(Script::new(shape, group, bytes, element, in_place, room)).filter(|script| script.fits(room.most()))
+    Some(Script::new(shape, group, bytes, element, in_place, room)).filter(|script| script.fits(room.most(group.size)))
 }
 
 /// The room in rings of the wanted size.

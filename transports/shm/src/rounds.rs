@@ -43,6 +43,7 @@
 //! `tests/loom_rounds.rs` checks rules, stamps and sleeping with the code of [`Pace`] and [`crate::bell`].
 
 pub(crate) mod distance;
+mod exchange;
 mod laps;
 pub mod leaving;
 mod memory;
@@ -54,9 +55,10 @@ use crate::segment::Segment;
 use distance::Distance;
 pub use distance::Writing;
 use laps::Home;
+pub use exchange::Exchanged;
 pub use laps::{Sort, wanted_slot_bytes};
 use memory::Memory;
-pub use memory::Payloads;
+pub use memory::{Exchange, Payloads};
 use std::sync::Arc;
 
 /// Cells of a member: rounds that it can be ahead of the slowest.
@@ -369,6 +371,32 @@ impl Rounds {
             "a cell is written before all have read it"
         );
         if long { self.memory.long_room(round, len, sort) } else { self.memory.room_in_cell(round) }
+    }
+
+    /// Whether this member may write blocks that are exchanged in a round.
+    #[inline]
+    pub fn has_room_for_blocks(&mut self, round: u64, what: Exchanged) -> bool {
+        self.pace.has_room(&self.memory, self.memory.reach_of_blocks(round, what))
+    }
+
+    /// As [`Rounds::behind`] for blocks that are exchanged.
+    pub fn behind_with_blocks(&self, round: u64, what: Exchanged) -> u64 {
+        self.pace.behind(&self.memory, self.memory.reach_of_blocks(round, what))
+    }
+
+    /// The blocks that this member writes in a round, before [`Rounds::publish`]. Once for a round.
+    ///
+    /// # Panics
+    /// When the round has no room.
+    pub fn exchange(&mut self, round: u64, what: Exchanged) -> Exchange<'_> {
+        assert!(self.has_room_for_blocks(round, what), "blocks are written before all have read what lies there");
+        self.memory.exchange(round, what, &mut self.distance)
+    }
+
+    /// Bytes of a block that each member gives to each in an attended call; 0: none are exchanged. The same at all members.
+    #[inline]
+    pub fn block_bytes(&self) -> usize {
+        self.memory.block_bytes()
     }
 
     /// The own payload of that many bytes is about to be written: how. Its sort is that of [`Writing::sort`] from now on; then

@@ -1,6 +1,6 @@
 //! How a call is cut into rounds, what a member writes in each and what it makes of the others'.
 
-use super::{Operands, Payloads, Shape, Target, Term, Writers, block_of};
+use super::{Exchange, Exchanged, Operands, Payloads, Shape, Target, Term, Writers, block_of};
 use crate::call::Group;
 use crate::partition::Partition;
 
@@ -44,19 +44,21 @@ pub struct Room {
     /// The same of contributions of calls in two phases: two of them fit and two results, each a member's part of one. With half of
     /// it two results fit that are as long as they are.
     pub in_two_phases: usize,
+    /// Bytes of a block that each member gives to each in such calls, written by who has read there last; 0: there are none.
+    pub block: usize,
     /// Whether members share cores, so that each wait costs a change of processes. The same at all members.
     pub crowded: bool,
 }
 
 impl Room {
-    /// Bytes of the longest payload of any call.
-    pub fn most(self) -> usize {
-        self.slot.max(self.in_two_phases)
+    /// Bytes of the longest payload of any call of so many members.
+    pub fn most(self, members: u32) -> usize {
+        self.slot.max(self.in_two_phases).max(self.block * members as usize)
     }
 
     /// The same for all calls.
     pub fn alike(slot: usize, crowded: bool) -> Room {
-        Room { slot, in_two_phases: slot, crowded }
+        Room { slot, in_two_phases: slot, block: 0, crowded }
     }
 }
 
@@ -129,6 +131,8 @@ pub struct Script {
     /// Rounds, or pairs of them.
     pieces: u64,
     two_phases: bool,
+    /// Whether payloads are exchanged block by block.
+    exchanges: bool,
     long: bool,
     crowded: bool,
 }
@@ -159,7 +163,10 @@ impl Script {
         let from = if room.crowded { TWO_PHASES_FROM_CROWDED } else { TWO_PHASES_FROM };
         let more = bytes.saturating_mul(u64::from(group.size).saturating_sub(2));
         let two_phases = matches!(shape, Shape::Reduce { .. } | Shape::Allreduce) && more >= from;
+        let exchanges = two_phases && room.block > 0 && element <= LONG_ELEMENT;
         let slot = match two_phases {
+            // A member's part of a piece fits a block; parts differ by an element.
+            true if exchanges => room.block / element as usize * element as usize * group.size as usize,
             // One result may be as long as all of them are together otherwise.
             true if element > LONG_ELEMENT => room.in_two_phases / 2,
             true => room.in_two_phases,
@@ -187,6 +194,7 @@ impl Script {
             piece,
             pieces,
             two_phases,
+            exchanges,
             long: false,
             crowded: room.crowded,
         }
@@ -281,6 +289,21 @@ impl Script {
         self.pieces * if self.two_phases { 2 } else { 1 }
     }
 
+    /// How the payload of a round goes from member to member, where it is exchanged. `first`: the first round of the call;
+    /// `read`: this member has read those below.
+    pub(super) fn exchanged(&self, first: u64, round: u64, read: u64) -> Option<Exchanged> {
+        if !self.exchanges {
+            return None;
+        }
+        let (phase, piece) = self.of(round);
+        let (returned, one_way) = match self.shape {
+            Shape::Reduce { root } if root != self.group.rank => (1 << root, 1 << root),
+            _ => (self.others(), 0),
+        };
+        let made_of = (phase == Phase::Results).then(|| first + self.parts_round(piece));
+        Some(Exchanged { read, until: first + self.results_round(piece), made_of, returned, one_way })
+    }
+
     fn everyone(&self) -> u64 {
         (1 << self.group.size) - 1
     }
@@ -310,6 +333,11 @@ impl Script {
     /// The round of the contributions of a piece.
     pub(super) fn parts_round(&self, piece: u64) -> u64 {
         if !self.two_phases { piece } else { (2 * piece).saturating_sub(1) }
+    }
+
+    /// The round of the results of a piece.
+    fn results_round(&self, piece: u64) -> u64 {
+        if piece == self.pieces - 1 { self.rounds() - 1 } else { 2 * piece + 2 }
     }
 
     /// Where a piece begins in its block, and its bytes.
@@ -450,6 +478,44 @@ impl Script {
                 }
             }
             _ => operands.take(begin, &mut to[..len], past != 0),
+        }
+    }
+
+    /// Writes the own blocks of a round of a call that exchanges them. What this member combines goes where it belongs at the same time.
+    pub(super) fn write_blocks(
+        &self,
+        phase: Phase,
+        piece: u64,
+        operands: &mut impl Operands,
+        blocks: &mut dyn Exchange,
+    ) {
+        let (begin, len) = self.range(piece);
+        let me = self.group.rank;
+        if phase == Phase::Parts {
+            for member in self.others_in_turn() {
+                let (at, part) = self.part(len, member);
+                let past = blocks.goes_past(member, part);
+                operands.take(begin + at as u64, blocks.room(member, part), past);
+            }
+            return;
+        }
+        let (at, part) = self.part(len, me);
+        let needs = |member: u32| !matches!(self.shape, Shape::Reduce { root } if root != member);
+        let mut result = [0; AT_A_TIME];
+        for done in (0..part).step_by(AT_A_TIME) {
+            let result = &mut result[..AT_A_TIME.min(part - done)];
+            let count = result.len();
+            let term = |member: u32| match member == me {
+                true => Term::Own(begin + (at + done) as u64),
+                false => Term::Written(&blocks.heard(member, part)[done..][..count]),
+            };
+            self.combine_all(operands, term, Target::Payload(result));
+            for member in self.others_in_turn().filter(|&member| needs(member)) {
+                blocks.room(member, part)[done..][..count].copy_from_slice(result);
+            }
+            if needs(me) {
+                operands.give(begin + (at + done) as u64, result);
+            }
         }
     }
 
@@ -605,6 +671,13 @@ impl Script {
                 self.fold_aside(operands, from, term, begin, len);
             }
             (Shape::Reduce { root }, _) if me != root => {}
+            (Shape::Reduce { .. } | Shape::Allreduce, Phase::Results) if self.exchanges => {
+                // The own part is there since it was made.
+                for member in self.others_in_turn() {
+                    let (at, part) = self.part(len, member);
+                    operands.give(begin + at as u64, from.block(member, round, part));
+                }
+            }
             (Shape::Reduce { .. } | Shape::Allreduce, Phase::Results) => {
                 for member in self.others_in_turn().chain([me]) {
                     let (at, part) = self.part(len, member);

@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test has its own use for it")]
 
 use weft_coll::rounds::{
-    Contest, Desk, Operands, Payload, Payloads, Readable, Readers, Shape, Slots, Target, Term,
+    Contest, Desk, Exchange, Exchanged, Operands, Payload, Payloads, Readable, Readers, Shape, Slots, Target, Term,
 };
 
 const CELLS: u64 = 8;
@@ -26,6 +26,12 @@ pub(crate) struct Node {
     places: Vec<(usize, Vec<Place>)>,
     /// By member: results and contributions of calls in two phases that it wrote.
     paired: Vec<[usize; 2]>,
+    /// By member: blocks that it gave to each, by cell.
+    blocks: Vec<Vec<Vec<Vec<u8>>>>,
+    /// By member and place that is exchanged: one more than the round in which it reads there last, and than that which others may read there.
+    exchanged: Vec<[(u64, u64); 2]>,
+    /// By member: contributions that it exchanged.
+    exchanges: Vec<usize>,
     /// What members can read of one another.
     pub(crate) memories: Vec<Memory>,
 }
@@ -62,6 +68,9 @@ impl Node {
             ring: 3 * slot,
             places: vec![(0, Vec::new()); size],
             paired: vec![[0; 2]; size],
+            blocks: vec![vec![vec![Vec::new(); size]; CELLS as usize]; size],
+            exchanged: vec![[(0, 0); 2]; size],
+            exchanges: vec![0; size],
             memories: (0..size)
                 .map(|_| Memory { contest: Contest::at_once(), reads: u64::MAX, ..Memory::default() })
                 .collect(),
@@ -72,6 +81,11 @@ impl Node {
 /// Bytes of the longest contribution of which two and as many results fit three slots.
 pub(crate) fn in_two_phases(slot: usize, size: usize) -> usize {
     (3 * slot - 2 * 64) * size / (2 * (size + 1))
+}
+
+/// Bytes of a block of those that are exchanged.
+pub(crate) fn block_bytes(slot: usize, size: usize) -> usize {
+    slot / size / 64 * 64
 }
 
 /// Bytes of the longest payload.
@@ -109,7 +123,54 @@ impl Member<'_> {
     }
 }
 
+/// The blocks of one member in a round.
+struct Blocks<'a> {
+    node: &'a mut Node,
+    me: usize,
+    payload: Payload,
+    what: Exchanged,
+}
+
+impl Exchange for Blocks<'_> {
+    fn room(&mut self, member: u32, len: usize) -> &mut [u8] {
+        assert_ne!(member as usize, self.me, "nobody gives itself a block");
+        assert!(self.payload.pair.is_some_and(|(_, result)| len <= result), "a block is one part");
+        let cell = (self.payload.round % CELLS) as usize;
+        let room = &mut self.node.blocks[self.me][cell][member as usize];
+        room.resize(len, 0);
+        room
+    }
+    fn goes_past(&mut self, member: u32, _: usize) -> bool {
+        (self.payload.round + u64::from(member)).is_multiple_of(2)
+    }
+    fn heard(&self, member: u32, len: usize) -> &[u8] {
+        let parts = self.what.made_of.expect("only results are made of contributions");
+        Member::block(self.node, self.me, member, parts, len)
+    }
+}
+
+impl Member<'_> {
+    fn block<'a>(node: &'a Node, me: usize, member: u32, round: u64, len: usize) -> &'a [u8] {
+        let (member, cell) = (member as usize, (round % CELLS) as usize);
+        assert_eq!(node.stamps[member][cell].0, round + 1, "read before it is there, or overwritten");
+        assert!(node.finished[me] <= round, "read after the reader said that it has finished");
+        &node.blocks[member][cell][me][..len]
+    }
+
+    /// What has to be over before blocks are exchanged: rounds that this member has read, and that others have finished.
+    fn before_blocks(&self, what: Exchanged) -> (u64, u64) {
+        let me = self.me as usize;
+        match what.made_of {
+            Some(_) => (0, 0),
+            None => self.node.exchanged[me][self.node.exchanges[me] % 2],
+        }
+    }
+}
+
 impl Payloads for Member<'_> {
+    fn block(&self, member: u32, round: u64, len: usize) -> &[u8] {
+        Member::block(self.node, self.me as usize, member, round, len)
+    }
     fn get(&self, member: u32, round: u64, long: bool, len: usize) -> &[u8] {
         let (node, cell) = (&self.node, (round % CELLS) as usize);
         assert_eq!(
@@ -129,6 +190,9 @@ impl Slots for Member<'_> {
         self.node.next[self.me as usize]
     }
     fn has_room(&mut self, payload: Payload) -> bool {
+        if payload.exchanged.is_some() {
+            return self.behind(payload) == 0;
+        }
         let own = self.node.finished[self.me as usize];
         let displaced = self.displaced(payload);
         assert!(displaced.is_none_or(|before| before < own), "it has not read that itself");
@@ -136,6 +200,12 @@ impl Slots for Member<'_> {
     }
     fn behind(&self, payload: Payload) -> u64 {
         let others = (0..self.node.finished.len()).filter(|&other| other != self.me as usize);
+        if let Some(what) = payload.exchanged {
+            let (unread, lent) = self.before_blocks(what);
+            let free = lent.max((payload.round + 1).saturating_sub(CELLS));
+            let behind = others.filter(|&other| unread > what.read || self.node.finished[other] < free);
+            return behind.fold(0, |all, member| all | 1 << member);
+        }
         let displaced = self.displaced(payload).map_or(0, |before| before + 1);
         let free = displaced.max((payload.round + 1).saturating_sub(CELLS));
         let behind = others.filter(|&other| self.node.finished[other] < free);
@@ -160,6 +230,17 @@ impl Slots for Member<'_> {
         room.resize(bytes, 0);
         work(&mut room, &*self, [0, 0b0110, u64::MAX][round as usize % 3]);
         self.node.payloads[me][cell] = room;
+    }
+    fn exchange(&mut self, payload: Payload, work: impl FnOnce(&mut dyn Exchange)) {
+        assert!(self.has_room(payload));
+        let (what, me) = (payload.exchanged.expect("blocks"), self.me as usize);
+        if what.made_of.is_none() {
+            let number = self.node.exchanges[me] % 2;
+            self.node.exchanges[me] += 1;
+            let lent = if what.one_way != 0 { payload.round + 1 } else { 0 };
+            self.node.exchanged[me][number] = (what.until + 1, lent);
+        }
+        work(&mut Blocks { node: self.node, me, payload, what });
     }
     fn publish(&mut self, round: u64, signature: u16) {
         self.node.stamps[self.me as usize][(round % CELLS) as usize] = (round + 1, signature);

@@ -9,8 +9,8 @@
 //! come from where it was read last, and costs several times as much. With places one after the other, of any length, the parts of
 //! a contribution shift with every lap; so each byte keeps its readers while a call is repeated.
 
-use super::CELLS;
 use super::swaps::Swaps;
+use super::{CELLS, exchange};
 
 /// Where payloads begin.
 const LINE: usize = 64;
@@ -41,6 +41,10 @@ const NEAR_LAP: usize = NEAR * (CELLS as usize + 1);
 /// Bytes of the smallest ring with such a lap.
 const NEAR_FROM: usize = 4 * NEAR_LAP;
 
+/// Bytes of the smallest ring with a part for what more than two exchange block by block, which is half of it. Where each has a core of its
+/// own that was not measured.
+const EXCHANGED_FROM: usize = 512 << 10;
+
 /// Bytes of the longest payload that has a place by cell. Between two members with cores of their own a line that its writer
 /// wrote and the other has read since costs more to write again than one that has left both their caches: 4 KiB by cell .66 us,
 /// in a long lap .25 to .46, 8 KiB in a lap like [`NEAR_LAP`] 1.1 to 1.4 us and .42 to .8. Up to 1 KiB it is the same between
@@ -62,7 +66,8 @@ const fn at_hand_stride(crowded: bool) -> usize {
 const fn wanted_ring(members: u32, crowded: bool) -> usize {
     match (members, crowded) {
         (0..=2, _) => 2 << 20,
-        (3..=16, _) => 1 << 20,
+        (3..=16, true) => 2 << 20,
+        (3..=16, false) => 1 << 20,
         (_, true) => 128 << 10,
         (_, false) => 32 << 10,
     }
@@ -145,6 +150,8 @@ struct Parts {
     at_hand: usize,
     /// Bytes of the longest payload that is swapped; 0: there is no such part.
     swapped: usize,
+    /// Bytes of what more than two exchange block by block ([`exchange`]).
+    exchanged: usize,
     crowded: bool,
     members: usize,
     /// Whether payloads of attended calls may be so long that fewer than those of [`CELLS`] rounds fit.
@@ -160,9 +167,10 @@ impl Parts {
         let turns = if members == 2 && !crowded && ring >= TURNS_FROM { TURNS_LAP } else { 0 };
         let swapped = if members == 2 && !crowded { Swaps::most(ring) } else { 0 };
         let swaps = if swapped != 0 { Swaps::bytes(swapped) } else { 0 };
-        let any = ring - turns - near - at_hand - swaps;
+        let exchanged = if members > 2 && crowded && ring >= EXCHANGED_FROM { ring / 2 } else { 0 };
+        let any = ring - turns - near - at_hand - swaps - exchanged;
         let long = members > 2;
-        Parts { ring, any, turns, near, at_hand, swapped, crowded, members: members as usize, long }
+        Parts { ring, any, turns, near, at_hand, swapped, exchanged, crowded, members: members as usize, long }
     }
 
     /// Where a payload goes that does not go where two members swap places or hand them over.
@@ -328,6 +336,13 @@ impl Laps {
     #[inline]
     pub(super) fn in_two_phases(&self) -> usize {
         self.parts.in_two_phases()
+    }
+
+    /// Where blocks that more than two exchange begin in a ring, and the bytes of one; 0: there are none.
+    #[inline]
+    pub(super) fn exchanged(&self) -> (usize, usize) {
+        let Parts { ring, exchanged, members, .. } = self.parts;
+        (ring - exchanged, exchange::block_bytes(exchanged, members))
     }
 
     /// Bytes of the longest payload.

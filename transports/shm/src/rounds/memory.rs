@@ -3,6 +3,8 @@
 //! Stamps and counts are atomics. Payloads are plain memory, written and read only by whom rules A and B allow at that
 //! moment; that is the argument of every block here.
 
+use super::distance::{Distance, Writing};
+use super::exchange::{Exchanged, Place, Places};
 use super::laps::{Home, Laps, Sort, wanted_slot_bytes};
 use super::{CELLS, IN_CELL, Members, Wakes, Words, leaving};
 use crate::bell::{Doors, needs_attention};
@@ -76,6 +78,8 @@ pub(super) struct Memory {
     finished: u64,
     /// Where its long payloads go; the rings of all members are alike.
     laps: Laps,
+    /// Where what it exchanges block by block goes.
+    places: Places,
     /// Whether what another one reads next is demoted: between two members with cores of their own, where that was measured.
     demotes: bool,
     /// Bytes of the long payload that is demoted with the next stamp.
@@ -120,6 +124,7 @@ impl Memory {
             members: count,
             finished: 0,
             laps: Laps::new(count, 0, wakes.crowded).seen_by(members.me),
+            places: Places::default(),
             demotes: count == 2 && !wakes.crowded && demote::is_there(),
             fresh: 0,
             wakes,
@@ -172,6 +177,47 @@ impl Memory {
     #[inline]
     pub(super) fn slot_bytes_in_two_phases(&self) -> usize {
         if self.slots.is_some() { self.laps.in_two_phases() } else { wanted_slot_bytes(self.members, false) }
+    }
+
+    /// Bytes of a block that more than two exchange; 0: there are none.
+    #[inline]
+    pub(super) fn block_bytes(&self) -> usize {
+        if self.slots.is_some() { self.laps.exchanged().1 } else { 0 }
+    }
+
+    /// As [`Memory::reach`] for blocks that are exchanged: who writes them has read what lay there.
+    pub(super) fn reach_of_blocks(&self, round: u64, what: Exchanged) -> u64 {
+        match what.made_of {
+            Some(_) => round,
+            None if self.places.unread() > what.read => NEVER,
+            // All others have finished the rounds below `lent`.
+            None => round.max((self.places.lent() + CELLS).saturating_sub(1) * u64::from(self.places.lent() > 0)),
+        }
+    }
+
+    /// The blocks that this member writes in a round for which the caller has found room.
+    pub(super) fn exchange<'a>(
+        &'a mut self,
+        round: u64,
+        what: Exchanged,
+        distance: &'a mut Distance,
+    ) -> Exchange<'a> {
+        let others = ((1 << self.members) - 1) & !(1 << self.me);
+        let place = self.places.begin(round, what, others);
+        self.at_word(self.me, round).store(place.word(), Ordering::Relaxed);
+        let one_way = if what.made_of.is_none() { what.one_way } else { 0 };
+        let far = if one_way != 0 { one_way & self.elsewhere() } else { 0 };
+        Exchange { memory: self, distance, place, far, writing: Writing::USUAL, made_of: what.made_of }
+    }
+
+    /// Where `len` bytes of the block lie that one member gives to another at a place.
+    fn block(&self, place: Place, from: u32, to: u32, len: usize) -> *mut u8 {
+        let (begin, block) = self.laps.exchanged();
+        let (ring, at) = place.given(from, to, self.members, block);
+        assert!(len <= block && from != to && from < self.members && to < self.members, "a block of another");
+        let slots = self.slots.expect("blocks only where there are slots");
+        // SAFETY: the block of slots has a ring for each member, with the blocks of all places behind `begin` of each.
+        unsafe { slots.as_ptr().add(ring as usize * self.laps.ring() + begin + at) }
     }
 
     /// What a long payload is to the one who writes it.
@@ -392,6 +438,57 @@ impl Memory {
     }
 }
 
+/// The blocks that this member writes in a round, and those that it makes them of.
+#[derive(Debug)]
+pub struct Exchange<'a> {
+    memory: &'a mut Memory,
+    distance: &'a mut Distance,
+    place: Place,
+    /// Those on other processors whose blocks go one way.
+    far: u64,
+    /// How the last block is written.
+    writing: Writing,
+    made_of: Option<u64>,
+}
+
+impl Exchange<'_> {
+    /// The first `len` bytes of the block for another member.
+    ///
+    /// # Panics
+    /// When there is none, or it is shorter.
+    pub fn room(&mut self, member: u32, len: usize) -> &mut [u8] {
+        let at = self.memory.block(self.place, self.memory.me, member, len);
+        // SAFETY: the block is this member's and the other's, of whom only this one may touch it until the round is published: it has read what
+        // came there, and the other has read what this one wrote (`super::exchange`). `&mut self` keeps slices of it apart.
+        unsafe { std::slice::from_raw_parts_mut(at, len) }
+    }
+
+    /// The block of so many bytes for a member is about to be written: whether past the caches. That gains where it goes one way, to another
+    /// processor that is far.
+    pub fn goes_past(&mut self, member: u32, len: usize) -> bool {
+        self.distance.end(std::mem::replace(&mut self.writing, Writing::USUAL));
+        if self.far >> member & 1 == 1 {
+            self.writing = self.distance.begin(len);
+        }
+        self.writing.past
+    }
+
+    /// The first `len` bytes of the contribution of another member, where results are made.
+    ///
+    /// # Panics
+    /// When its stamp is not there, or it is shorter.
+    pub fn heard(&self, member: u32, len: usize) -> &[u8] {
+        let round = self.made_of.expect("contributions of which results are made");
+        self.memory.payloads().block(member, round, len)
+    }
+}
+
+impl Drop for Exchange<'_> {
+    fn drop(&mut self) {
+        self.distance.end(self.writing);
+    }
+}
+
 /// What all members have written.
 #[derive(Clone, Copy, Debug)]
 pub struct Payloads<'a> {
@@ -421,6 +518,21 @@ impl<'a> Payloads<'a> {
         // SAFETY: rule A: the stamp is there and this member has not said that it has finished the round; it cannot say so
         // while the slice borrows `memory`.
         unsafe { std::slice::from_raw_parts(place, len) }
+    }
+
+    /// The first `len` bytes of the block that a member gives to this one in a round in which blocks are exchanged.
+    ///
+    /// # Panics
+    /// As [`Payloads::get`], and when it is this member.
+    pub fn block(&self, member: u32, round: u64, len: usize) -> &'a [u8] {
+        let memory = self.memory;
+        let there = member < memory.members && memory.stamp(member, round) >> 16 == round + 1;
+        assert!(there && round >= memory.finished, "a block that may be read");
+        let place = Place::of(memory.at_word(member, round).load(Ordering::Relaxed));
+        let at = memory.block(place, member, memory.me, len);
+        // SAFETY: as above; the block is the writer's and this member's, and who of them may write there next is this member, by
+        // [`Exchange::room`], which borrows all mutably.
+        unsafe { std::slice::from_raw_parts(at, len) }
     }
 }
 

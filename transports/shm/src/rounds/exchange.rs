@@ -1,0 +1,133 @@
+//! Places of blocks that members exchange: each is written by who has read it last.
+//!
+//! Of a payload that holds one block for each of the others every byte has one reader. A line that its writer writes again has to be taken
+//! from that reader, one line after the other; one that its reader writes next is there already. Bare program, two cores that copy to and fro
+//! (writing / reading, GB/s, 256 KiB; Zen 4, cores of one cluster and of two): into the own ring 6.8 / 42 and 2.3 / 17, past the caches
+//! 28 / 16 and 28 / 16, and all of that through memory, each where it has read last 50 / 34 and 54 / 16.
+//!
+//! So for each two members there are two blocks in each place, one in either ring: what the one writes for the other lies in the first, what
+//! the other writes in the second. In calls in two phases a result goes where the contribution lay of which it was made, and so comes back
+//! to who has written there; other blocks change sides from one use of a place to the next ([`Places::begin`]). All members count
+//! places, and which pairs change sides, alike.
+//!
+//! ```text
+//! ring of member j    ... place 0: block 0, 1, ... of each other member, place 1: ...
+//! ```
+//!
+//! # Memory ordering
+//! A block belongs to two members, and only one of them may write it at any time: who has read last what the other wrote there, by its stamp
+//! (Acquire), and before that wrote nothing that the other has not read: its own contribution of the same place, which the other has read before
+//! it wrote the result there, and whatever lay there before, by the same argument. So nobody has to be waited for but the writer itself,
+//! which must have read what came to it in the place's last use ([`Places::unread`]; it may not have *finished* that round, as it needs later
+//! contributions still). Where a block does not come back and the pair does not
+//! change sides (from a member to the root of a reduction) the reader is the other one, and the writer waits until all have finished that round
+//! ([`Places::lent`], rule B of [`super`]).
+
+use super::CELLS;
+
+/// Places. A member writes the contributions of two pieces before the results of the first.
+pub(super) const PLACES: usize = 2;
+const LINE: usize = 64;
+/// Most bytes of the blocks of a place in one ring: beyond, they leave the nearest caches.
+const MOST: usize = 512 << 10;
+
+/// Bytes of a block of each of so many members in rings that have so many bytes for them. The stride is an odd number of lines, so that blocks
+/// do not all begin at one place of the caches.
+pub(super) const fn block_bytes(part: usize, members: usize) -> usize {
+    let place = if part / PLACES < MOST { part / PLACES } else { MOST };
+    let lines = place / members / LINE;
+    if lines < 2 { 0 } else { (lines - 1 + lines % 2) * LINE }
+}
+
+/// What is exchanged in a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exchanged {
+    /// This member has read all that came to it in the rounds below.
+    pub read: u64,
+    /// The last round in which its place is read: its own, or that of the results.
+    pub until: u64,
+    /// Of results the round of the contributions that they are made of.
+    pub made_of: Option<u64>,
+    /// The members from whom a result comes back for what they get, or to whom one is given for what comes from them; one bit each.
+    pub returned: u64,
+    /// The members whose blocks go one way only: they have read there last what this one writes again.
+    pub one_way: u64,
+}
+
+/// A place in use: its number, and the pairs of this member and others, one bit each, that have changed sides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Its number.
+    pub number: usize,
+    /// What this member writes for those lies in their rings, and what they write in its own.
+    pub turned: u64,
+}
+
+/// Where the ranges that one member exchanges lie. All members count alike.
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    /// Contributions there were.
+    begun: usize,
+    /// By place: the pairs that have changed sides.
+    turned: [u64; PLACES],
+    /// By place: one more than the round in which it was read last.
+    read_until: [u64; PLACES],
+    /// By place: one more than the round that others may still read what this member writes next.
+    lent: [u64; PLACES],
+    /// The places of the last rounds, by cell.
+    last: [Place; CELLS as usize],
+}
+
+impl Places {
+    /// One more than the last round in which something comes to this member in the place that is used next; 0: there was none.
+    pub(super) fn unread(&self) -> u64 {
+        self.read_until[self.begun % PLACES]
+    }
+
+    /// One more than the round that all others must have finished before it is written; 0: none.
+    pub(super) fn lent(&self) -> u64 {
+        self.lent[self.begun % PLACES]
+    }
+
+    /// The place of what this member writes in a round. Once for a round.
+    pub(super) fn begin(&mut self, round: u64, what: Exchanged, others: u64) -> Place {
+        let place = match what.made_of {
+            Some(parts) => {
+                let Place { number, turned } = self.last[(parts % CELLS) as usize];
+                Place { number, turned: turned ^ others }
+            }
+            None => {
+                let number = self.begun % PLACES;
+                let place = Place { number, turned: self.turned[number] };
+                self.begun = self.begun.wrapping_add(1);
+                self.turned[number] ^= others & !what.returned;
+                self.read_until[number] = what.until + 1;
+                self.lent[number] = if what.one_way != 0 { round + 1 } else { 0 };
+                place
+            }
+        };
+        self.last[(round % CELLS) as usize] = place;
+        place
+    }
+}
+
+impl Place {
+    /// As a word for the others.
+    pub(super) fn word(self) -> u64 {
+        self.turned << 8 | self.number as u64
+    }
+
+    /// What another one says; a number that there is not is another one.
+    pub(super) fn of(word: u64) -> Place {
+        Place { number: (word & 0xff) as usize % PLACES, turned: word >> 8 }
+    }
+
+    /// Where in the part of which ring the block lies that `me` gives to `other`, blocks of `block` bytes.
+    pub(super) fn given(self, me: u32, other: u32, members: u32, block: usize) -> (u32, usize) {
+        let (ring, at) = if self.turned >> other & 1 == 1 { (other, me) } else { (me, other) };
+        (ring, (self.number * members as usize + at as usize) * block)
+    }
+}
+
+#[cfg(test)]
+mod tests;

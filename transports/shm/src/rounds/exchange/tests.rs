@@ -1,0 +1,145 @@
+//! Who writes and reads which block, all members in one thread.
+
+use super::*;
+
+/// One member: its count of places, the round that it does next, and rounds it has finished.
+struct Member {
+    places: Places,
+    written: u64,
+    read: u64,
+}
+
+/// What the calls write, round by round: a contribution, or the result of one; the root, where there is one.
+#[derive(Clone, Copy)]
+struct Round {
+    made_of: Option<u64>,
+    until: u64,
+    root: Option<u32>,
+    has_results: bool,
+}
+
+impl Round {
+    fn at(self, me: u32, members: u32) -> Exchanged {
+        let others = ((1_u64 << members) - 1) & !(1 << me);
+        let returned = match self.root {
+            _ if !self.has_results => 0,
+            None => others,
+            Some(root) if root == me => others,
+            Some(root) => 1 << root,
+        };
+        let one_way = self.root.filter(|&root| root != me).map_or(0, |root| 1 << root);
+        let Round { made_of, until, .. } = self;
+        Exchanged { read: 0, until, made_of, returned, one_way }
+    }
+}
+
+/// Calls of all kinds one after the other: exchanges, reductions of all and to a root, each of one to three pieces.
+fn rounds(members: u32, random: &mut impl FnMut() -> u64) -> Vec<Round> {
+    let mut all = Vec::new();
+    for _ in 0..300 {
+        let (kind, pieces) = (random() % 3, random() % 3 + 1);
+        let root = (kind == 2).then(|| (random() % u64::from(members)) as u32);
+        let first = all.len() as u64;
+        let parts_of = |piece: u64| first + (2 * piece).saturating_sub(1);
+        let results_of =
+            |piece: u64| first + if piece == pieces - 1 { 2 * pieces - 1 } else { 2 * piece + 2 };
+        if kind == 0 {
+            let plain =
+                |round| Round { made_of: None, until: first + round, root: None, has_results: false };
+            all.extend((0..pieces).map(plain));
+            continue;
+        }
+        let mut call = vec![None; 2 * pieces as usize];
+        for piece in 0..pieces {
+            let (parts, until) = (parts_of(piece), results_of(piece));
+            call[(parts - first) as usize] = Some(Round { made_of: None, until, root, has_results: true });
+            call[(until - first) as usize] =
+                Some(Round { made_of: Some(parts), until, root, has_results: true });
+        }
+        all.extend(call.into_iter().map(|round| round.expect("every round is of one piece")));
+    }
+    all
+}
+
+#[test]
+fn a_block_is_written_by_one_and_only_when_the_other_has_read_it() {
+    for members in [3_u32, 4, 5, 8, 16] {
+        for seed in 1..6_u64 {
+            let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            let mut random = move || {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                state
+            };
+            let rounds = rounds(members, &mut random);
+            let mut all: Vec<Member> =
+                (0..members).map(|_| Member { places: Places::default(), written: 0, read: 0 }).collect();
+            // By ring and place in it: the last round there, who wrote it, for whom, and whether that one has read it.
+            let mut blocks = std::collections::HashMap::<(u32, usize), (u64, u32, u32, bool)>::new();
+            // By round and writer: the place.
+            let mut said = std::collections::HashMap::new();
+            let (mut came_back, mut went_on) = (0, 0);
+            while all.iter().any(|member| member.read < rounds.len() as u64) {
+                let me = (random() % u64::from(members)) as u32;
+                let others: Vec<u32> = (0..members).filter(|&other| other != me).collect();
+                let bits = others.iter().fold(0_u64, |bits, other| bits | 1 << other);
+                // Of a result nobody needs the contributions any more.
+                let slowest = others.iter().map(|&other| all[other as usize].read).min().unwrap_or(0);
+                let Member { written, read, .. } = all[me as usize];
+                if written < rounds.len() as u64 && random() & 1 == 0 {
+                    let what = rounds[written as usize].at(me, members);
+                    let places = &mut all[me as usize].places;
+                    let waits = what.made_of.is_none() && (places.unread() > read || places.lent() > slowest);
+                    // All contributions are there before a result is made of them.
+                    let waits = waits
+                        || written >= slowest + CELLS
+                        || what.made_of.is_some_and(|parts| read <= parts);
+                    if waits {
+                        continue;
+                    }
+                    let place = places.begin(written, what, bits);
+                    assert_eq!(Place::of(place.word()), place);
+                    said.insert((written, me), place);
+                    let root = rounds[written as usize].root.filter(|_| what.made_of.is_some());
+                    for &other in others.iter().filter(|&&other| root.is_none_or(|root| root == other)) {
+                        let block = place.given(me, other, members, LINE);
+                        if let Some((round, writer, reader, is_read)) =
+                            blocks.insert(block, (written, me, other, false))
+                        {
+                            assert!([writer, reader].contains(&me) && [writer, reader].contains(&other));
+                            assert!(is_read, "{members} members, seed {seed}: round {round} by {writer}");
+                            if reader == me { came_back += 1 } else { went_on += 1 }
+                        }
+                    }
+                    all[me as usize].written += 1;
+                } else if read < written && others.iter().all(|&other| all[other as usize].written > read) {
+                    let round = rounds[read as usize];
+                    let is_mine =
+                        round.made_of.is_none() || round.root.is_none_or(|root| root == me);
+                    for &other in others.iter().filter(|_| is_mine) {
+                        let block = said[&(read, other)].given(other, me, members, LINE);
+                        let (found, writer, reader, is_read) =
+                            blocks.get_mut(&block).expect("what was written");
+                        assert_eq!((*found, *writer, *reader), (read, other, me), "seed {seed}");
+                        *is_read = true;
+                    }
+                    all[me as usize].read += 1;
+                }
+            }
+            assert!(came_back > 8 * went_on, "{came_back} blocks written by their readers, {went_on} not");
+        }
+    }
+}
+
+#[test]
+fn blocks_fit_their_part_and_do_not_begin_at_one_place_of_the_caches() {
+    for members in 3..=16 {
+        for part in [64 << 10, 256 << 10, 1 << 20] {
+            let block = block_bytes(part, members);
+            assert!(block * members * PLACES <= part && block / LINE % 2 == 1, "{members} of {part}: {block}");
+        }
+    }
+    assert_eq!(block_bytes(4096, 16), LINE);
+    assert_eq!(block_bytes(2048, 16), 0, "none");
+}

@@ -14,6 +14,9 @@
 //!   member combines its part of all and writes that; each reads the parts. Two rounds a piece, and no element is combined
 //!   twice. The second round of a piece comes after the first one of the next, so that nobody only waits.
 //!
+//! - **exchanged** (longer payloads of more than two that share cores, of one block for each): each block lies where its writer has read last. In
+//!   two phases a result comes back where the contribution lay of which it was made.
+//!
 //! Reductions combine in the order of ranks, from the right: the last two by a loop with three operands, the others onto that.
 //! Every element is combined at one place or by the same loops in the same order everywhere, so the results of all
 //! members are the same bit for bit, signs and payloads of not-a-numbers included.

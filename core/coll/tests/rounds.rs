@@ -23,7 +23,7 @@ fn run_all(size: u32, slot: usize, calls: &[(usize, u32, usize, u64, bool)], mut
             (shape, bytes, element, inputs, in_place)
         })
         .collect();
-    let block = if size > 2 && seed % 3 != 0 { block_bytes(slot, size as usize) } else { 0 };
+    let block = if size > 2 && !seed.is_multiple_of(3) { block_bytes(slot, size as usize) } else { 0 };
     let room =
         Room { slot, in_two_phases: in_two_phases(slot, size as usize), block, crowded: seed % 2 == 1 };
     let mut at = vec![0; size as usize];
@@ -109,10 +109,17 @@ fn what_short_forms_do_in_one_round_scripts_do_so_too() {
                 for (crowded, element) in [(false, 1), (true, 1), (false, 8), (true, 24)] {
                     let group = Group { rank: 0, size };
                     let bytes = bytes / element * element;
-                    let script = Script::new(shape, group, bytes, element, false, Room::alike(slot, crowded));
-                    let short = is_one_round(shape, size, bytes, slot);
-                    assert!(!short || script.is_one_round(), "{shape:?} of {bytes} bytes, {size} members");
-                    alike += u32::from(short);
+                    // Exchanged block by block or not.
+                    for block in [0, slot / size as usize / 64 * 64] {
+                        let room = Room { block, ..Room::alike(slot, crowded) };
+                        let script = Script::new(shape, group, bytes, element, false, room);
+                        let short = is_one_round(shape, size, bytes, slot, block);
+                        assert!(
+                            !short || script.is_one_round(),
+                            "{shape:?} of {bytes} bytes, {size} members"
+                        );
+                        alike += u32::from(short);
+                    }
                 }
             }
         }

@@ -9,8 +9,8 @@ use crate::engine::{Engine, State};
 use crate::schedule::Arguments;
 use weft_coll::Group;
 use weft_coll::rounds::{
-    Contest, Desk, Exchange, Exchanged, Operands, Outcome, Payload, Payloads, Room, Run, Script, Shape, Slots, Target, Term,
-    Writers,
+    Contest, Desk, Exchange, Exchanged, Operands, Outcome, Payload, Payloads, Room, Run, Script, Shape,
+    Slots, Target, Term, Writers,
 };
 use weft_datatype::{Kernel, Memory, RecvBuf, SendBuf};
 use weft_shm::rounds::{CELLS, IN_CELL, MOST_MEMBERS, MOST_WITH_CORES, Sort, Way, wanted_slot_bytes};
@@ -486,7 +486,8 @@ pub fn script(
     in_place: bool,
     room: Room,
 ) -> Option<Script> {
-    Some(Script::new(shape, group, bytes, element, in_place, room)).filter(|script| script.fits(room.most(group.size)))
+    Some(Script::new(shape, group, bytes, element, in_place, room))
+        .filter(|script| script.fits(room.most(group.size)))
 }
 
 /// The room in rings of the wanted size.

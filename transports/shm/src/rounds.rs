@@ -21,6 +21,8 @@
 //!   of longer payloads in rounds in which both write: they count such rounds alike, so that their rings are never the same
 //!   (`laps.rs`). Shorter ones in such rounds lie in two places of each ring, of which a member writes where it has read the
 //!   other's two rounds of that kind before, when the other has finished that (`swaps.rs`).
+//!   Among more than two that share cores, payloads of a block for each go into a part of the rings of their own, each block where its writer
+//!   has read last what its reader wrote (`exchange.rs`).
 //! - C. A member says that it has finished a round also when it neither writes nor reads in it.
 //!
 //! # Memory ordering
@@ -43,7 +45,7 @@
 //! `tests/loom_rounds.rs` checks rules, stamps and sleeping with the code of [`Pace`] and [`crate::bell`].
 
 pub(crate) mod distance;
-mod exchange;
+pub mod exchange;
 mod laps;
 pub mod leaving;
 mod memory;
@@ -54,8 +56,8 @@ use crate::pool::{Block, Pool};
 use crate::segment::Segment;
 use distance::Distance;
 pub use distance::Writing;
-use laps::Home;
 pub use exchange::Exchanged;
+use laps::Home;
 pub use laps::{Sort, wanted_slot_bytes};
 use memory::Memory;
 pub use memory::{Exchange, Payloads};
@@ -389,7 +391,10 @@ impl Rounds {
     /// # Panics
     /// When the round has no room.
     pub fn exchange(&mut self, round: u64, what: Exchanged) -> Exchange<'_> {
-        assert!(self.has_room_for_blocks(round, what), "blocks are written before all have read what lies there");
+        assert!(
+            self.has_room_for_blocks(round, what),
+            "blocks are written before all have read what lies there"
+        );
         self.memory.exchange(round, what, &mut self.distance)
     }
 

@@ -10,6 +10,7 @@ use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use loom::thread;
 use loom_model::{Door, heavy_barrier};
 use weft_shm::bell::{self, SleepWord};
+use weft_shm::rounds::exchange::{Exchanged, Places};
 use weft_shm::rounds::swaps::Swaps;
 use weft_shm::rounds::{Pace, Words, leaving, stamp};
 
@@ -253,6 +254,63 @@ fn who_has_read_a_place_that_is_handed_over_may_write_it() {
     check(2, 2, |view| handed(view, &[0, 1, 0, 1]));
     check(2, 2, |view| handed(view, &[0, 0, 0, 1, 1, 1, 0]));
     check(1, 2, |view| handed(view, &[1, 1, 0, 0, 1]));
+}
+
+/// Rounds of two members in which each writes a block for the other where it has read last: contributions, of which some are answered by
+/// results that are written where they lay, to both or to the root alone.
+#[derive(Clone, Copy)]
+enum Blocks {
+    /// Contributions without results.
+    Parts,
+    /// Those of which results are made in the next round, for one member alone or for both.
+    PartsOf(Option<u32>),
+    Results(Option<u32>),
+}
+
+fn exchanged(view: View, calls: &[Blocks]) {
+    let (me, other) = (view.1, 1 - view.1);
+    let (mut pace, mut places) = (Pace::new(me, 2), Places::default());
+    for (&call, round) in calls.iter().zip(0_u64..) {
+        let (until, made_of, root) = match call {
+            Blocks::Parts => (round, None, None),
+            Blocks::PartsOf(root) => (round + 1, None, root),
+            Blocks::Results(root) => (round, Some(round - 1), root),
+        };
+        let has_results = !matches!(call, Blocks::Parts);
+        let one_way = if root == Some(other) { 1 << other } else { 0 };
+        let returned = if has_results { 1 << other } else { 0 };
+        let what = Exchanged { read: round, until, made_of, returned, one_way };
+        assert!(made_of.is_some() || places.unread() <= round, "all that came before is read");
+        let lent = if made_of.is_some() { 0 } else { places.lent() };
+        view.wait_until(|| {
+            pace.has_room(&view, round) && (lent == 0 || pace.has_room(&view, lent + View::CELLS - 1))
+        });
+        let place = places.begin(round, what, 1 << other);
+        let is_result = made_of.is_some();
+        if !is_result || root.is_none_or(|root| root == other) {
+            // A line each: the number of the place and who gives it.
+            let (ring, at) = place.given(me, other, 2, 1);
+            view.write_at(ring as usize, at / 2, round, u64::from(me) + 10 * round);
+        }
+        view.set_stamp(round, stamp(round, 7));
+        if !is_result || root.is_none_or(|root| root == me) {
+            view.wait_until(|| pace.missing(&view, round, 7, pace.others()) == 0);
+            assert_eq!(view.read_at(other, round).1, u64::from(other) + 10 * round);
+        }
+        // Of what results are made of is needed until they are written.
+        if !matches!(call, Blocks::PartsOf(_)) {
+            view.set_finished(round + 1);
+        }
+        view.wake();
+    }
+}
+
+#[test]
+fn each_writes_its_blocks_where_it_has_read_last() {
+    use Blocks::{Parts, PartsOf, Results};
+    check(2, 2, |view| exchanged(view, &[Parts, Parts, Parts, Parts]));
+    check(2, 2, |view| exchanged(view, &[PartsOf(None), Results(None), Parts, Parts]));
+    check(2, 2, |view| exchanged(view, &[PartsOf(Some(0)), Results(Some(0)), Parts, Parts, Parts]));
 }
 
 /// The words of leaving.

@@ -192,7 +192,7 @@ unsafe fn run(
 #[inline(never)]
 fn is_short(shape: Shape, bytes: u64, in_place: bool, cells: &Cells) -> bool {
     let members = cells.members();
-    is_one_round(shape, members, bytes, cells.attended_slot_bytes())
+    is_one_round(shape, members, bytes, cells.attended_slot_bytes(), cells.block_bytes())
         && !is_contested(shape, members, bytes, in_place, cells.is_crowded())
 }
 

@@ -240,7 +240,15 @@ impl Long {
 
     fn payload(&self) -> Payload {
         let round = self.first;
-        Payload { round, bytes: WORD_BYTES, long: false, writers: Writers::All, is_copied: true, pair: None, exchanged: None }
+        Payload {
+            round,
+            bytes: WORD_BYTES,
+            long: false,
+            writers: Writers::All,
+            is_copied: true,
+            pair: None,
+            exchanged: None,
+        }
     }
 
     /// Writes the own word and hears those of all others.

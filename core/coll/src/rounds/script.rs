@@ -77,13 +77,35 @@ pub fn is_fetched(members: u32, bytes: usize, crowded: bool) -> bool {
 }
 
 /// Whether a call surely goes in one round, whatever else is true of it: what a short form may do without a script. The
-/// converse does not hold.
+/// converse does not hold. `slot`, `block`: of the [`Room`].
 #[inline]
-pub fn is_one_round(shape: Shape, members: u32, bytes: u64, slot: usize) -> bool {
+pub fn is_one_round(shape: Shape, members: u32, bytes: u64, slot: usize, block: usize) -> bool {
     let blocks = shape.blocks(members);
-    bytes * blocks <= slot as u64
+    !is_exchanged(shape, members, bytes, block)
+        && bytes * blocks <= slot as u64
         && pieces_for_overlap(shape, members, bytes) < 2
         && bytes * u64::from(members.saturating_sub(2)) < TWO_PHASES_FROM
+}
+
+/// Bytes of a block for each member from which on a call in one phase is exchanged block by block, where there is room for that. Shorter ones lie
+/// in the nearest caches anyhow, and a short form is sooner there (8 members, 8 KiB for each: 20 and 23 us).
+const EXCHANGED_FROM: u64 = 2 << 10;
+/// Bytes of the blocks of all members for all to which it is: beyond, all is fetched from memory, and fewer longer pieces are better.
+const EXCHANGED_TO: u64 = 8 << 20;
+/// Most members that exchange what is the same for all: each writes it once for every other.
+const ALIKE_AMONG: u32 = 5;
+
+/// Whether a call in one phase is exchanged block by block; `block`: of the [`Room`]. The same for short forms and scripts.
+#[inline]
+fn is_exchanged(shape: Shape, members: u32, bytes: u64, block: usize) -> bool {
+    let may_be = match shape {
+        Shape::Alltoall | Shape::ReduceScatter => true,
+        Shape::Allgather => members <= ALIKE_AMONG,
+        _ => false,
+    };
+    let members = u64::from(members);
+    let all = bytes.saturating_mul(members * members);
+    block > 0 && may_be && bytes >= EXCHANGED_FROM * members && all <= EXCHANGED_TO
 }
 
 /// A broadcast to one other goes by a message from here to there: memory of a message goes to and fro between the two, that of
@@ -163,8 +185,10 @@ impl Script {
         let from = if room.crowded { TWO_PHASES_FROM_CROWDED } else { TWO_PHASES_FROM };
         let more = bytes.saturating_mul(u64::from(group.size).saturating_sub(2));
         let two_phases = matches!(shape, Shape::Reduce { .. } | Shape::Allreduce) && more >= from;
-        let exchanges = two_phases && room.block > 0 && element <= LONG_ELEMENT;
+        let exchanges = is_exchanged(shape, group.size, bytes, room.block) && element <= room.block as u64
+            || two_phases && room.block > 0 && element <= LONG_ELEMENT;
         let slot = match two_phases {
+            false if exchanges => room.block * blocks as usize,
             // A member's part of a piece fits a block; parts differ by an element.
             true if exchanges => room.block / element as usize * element as usize * group.size as usize,
             // One result may be as long as all of them are together otherwise.
@@ -296,6 +320,9 @@ impl Script {
             return None;
         }
         let (phase, piece) = self.of(round);
+        if !self.two_phases {
+            return Some(Exchanged { read, until: first + round, made_of: None, returned: 0, one_way: 0 });
+        }
         let (returned, one_way) = match self.shape {
             Shape::Reduce { root } if root != self.group.rank => (1 << root, 1 << root),
             _ => (self.others(), 0),
@@ -493,9 +520,18 @@ impl Script {
         let me = self.group.rank;
         if phase == Phase::Parts {
             for member in self.others_in_turn() {
-                let (at, part) = self.part(len, member);
+                let own = |block: u32| u64::from(block) * self.bytes + begin;
+                let (at, part) = match self.shape {
+                    Shape::Alltoall | Shape::ReduceScatter => (own(member), len),
+                    Shape::Allgather if self.in_place => (own(me), len),
+                    Shape::Allgather => (begin, len),
+                    _ => {
+                        let (at, part) = self.part(len, member);
+                        (begin + at as u64, part)
+                    }
+                };
                 let past = blocks.goes_past(member, part);
-                operands.take(begin + at as u64, blocks.room(member, part), past);
+                operands.take(at, blocks.room(member, part), past);
             }
             return;
         }
@@ -644,6 +680,11 @@ impl Script {
                 false => operands.give(begin, &get(root, len * others)[block_of(me, root) * len..][..len]),
             },
             (Shape::Gather { root }, _) if me != root => {}
+            (Shape::Allgather | Shape::Alltoall, _) if self.exchanges => {
+                for member in self.others_in_turn() {
+                    operands.give(own(member), from.block(member, round, len));
+                }
+            }
             (Shape::Gather { .. } | Shape::Allgather, _) => {
                 for member in self.others_in_turn() {
                     operands.give(own(member), get(member, len));
@@ -661,6 +702,7 @@ impl Script {
             (Shape::ReduceScatter, _) => {
                 let term = |member: u32, at: usize, count: usize| match member == me {
                     true => Term::Own(own(me) + at as u64),
+                    false if self.exchanges => Term::Written(&from.block(member, round, len)[at..][..count]),
                     false => {
                         Term::Written(&get(member, len * others)[block_of(me, member) * len + at..][..count])
                     }

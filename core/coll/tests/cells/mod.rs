@@ -3,7 +3,8 @@
 #![allow(dead_code, reason = "each test has its own use for it")]
 
 use weft_coll::rounds::{
-    Contest, Desk, Exchange, Exchanged, Operands, Payload, Payloads, Readable, Readers, Shape, Slots, Target, Term,
+    Contest, Desk, Exchange, Exchanged, Operands, Payload, Payloads, Readable, Readers, Shape, Slots, Target,
+    Term,
 };
 
 const CELLS: u64 = 8;
@@ -18,6 +19,8 @@ pub(crate) struct Node {
     finished: Vec<u64>,
     next: Vec<u64>,
     slot: usize,
+    /// Bytes of a block that is exchanged.
+    block: usize,
     /// Whether members share cores.
     pub(crate) crowded: bool,
     /// Bytes of a ring, so few that payloads of the longest kind wait for one another before their cells do.
@@ -64,6 +67,7 @@ impl Node {
             finished: vec![0; size],
             next: vec![0; size],
             slot: most(slot, size),
+            block: block_bytes(slot, size),
             crowded: false,
             ring: 3 * slot,
             places: vec![(0, Vec::new()); size],
@@ -134,7 +138,8 @@ struct Blocks<'a> {
 impl Exchange for Blocks<'_> {
     fn room(&mut self, member: u32, len: usize) -> &mut [u8] {
         assert_ne!(member as usize, self.me, "nobody gives itself a block");
-        assert!(self.payload.pair.is_some_and(|(_, result)| len <= result), "a block is one part");
+        assert!(self.payload.pair.is_none_or(|(_, result)| len <= result), "a block is one part");
+        assert!(len <= self.node.block);
         let cell = (self.payload.round % CELLS) as usize;
         let room = &mut self.node.blocks[self.me][cell][member as usize];
         room.resize(len, 0);
@@ -150,7 +155,7 @@ impl Exchange for Blocks<'_> {
 }
 
 impl Member<'_> {
-    fn block<'a>(node: &'a Node, me: usize, member: u32, round: u64, len: usize) -> &'a [u8] {
+    fn block(node: &Node, me: usize, member: u32, round: u64, len: usize) -> &[u8] {
         let (member, cell) = (member as usize, (round % CELLS) as usize);
         assert_eq!(node.stamps[member][cell].0, round + 1, "read before it is there, or overwritten");
         assert!(node.finished[me] <= round, "read after the reader said that it has finished");

@@ -5,7 +5,7 @@
 //! (writing / reading, GB/s, 256 KiB; Zen 4, cores of one cluster and of two): into the own ring 6.8 / 42 and 2.3 / 17, past the caches
 //! 28 / 16 and 28 / 16, and all of that through memory, each where it has read last 50 / 34 and 54 / 16.
 //!
-//! So for each two members there are two blocks in each place, one in either ring: what the one writes for the other lies in the first, what
+//! So for each two members there are two blocks in each place, one in the ring of either: what the one writes for the other lies in the first, what
 //! the other writes in the second. In calls in two phases a result goes where the contribution lay of which it was made, and so comes back
 //! to who has written there; other blocks change sides from one use of a place to the next ([`Places::begin`]). All members count
 //! places, and which pairs change sides, alike.
@@ -26,14 +26,14 @@
 use super::CELLS;
 
 /// Places. A member writes the contributions of two pieces before the results of the first.
-pub(super) const PLACES: usize = 2;
+pub const PLACES: usize = 2;
 const LINE: usize = 64;
 /// Most bytes of the blocks of a place in one ring: beyond, they leave the nearest caches.
 const MOST: usize = 512 << 10;
 
 /// Bytes of a block of each of so many members in rings that have so many bytes for them. The stride is an odd number of lines, so that blocks
 /// do not all begin at one place of the caches.
-pub(super) const fn block_bytes(part: usize, members: usize) -> usize {
+pub const fn block_bytes(part: usize, members: usize) -> usize {
     let place = if part / PLACES < MOST { part / PLACES } else { MOST };
     let lines = place / members / LINE;
     if lines < 2 { 0 } else { (lines - 1 + lines % 2) * LINE }
@@ -56,7 +56,7 @@ pub struct Exchanged {
 
 /// A place in use: its number, and the pairs of this member and others, one bit each, that have changed sides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Place {
+pub struct Place {
     /// Its number.
     pub number: usize,
     /// What this member writes for those lies in their rings, and what they write in its own.
@@ -65,7 +65,7 @@ pub(super) struct Place {
 
 /// Where the ranges that one member exchanges lie. All members count alike.
 #[derive(Debug, Default)]
-pub(super) struct Places {
+pub struct Places {
     /// Contributions there were.
     begun: usize,
     /// By place: the pairs that have changed sides.
@@ -80,17 +80,17 @@ pub(super) struct Places {
 
 impl Places {
     /// One more than the last round in which something comes to this member in the place that is used next; 0: there was none.
-    pub(super) fn unread(&self) -> u64 {
+    pub fn unread(&self) -> u64 {
         self.read_until[self.begun % PLACES]
     }
 
     /// One more than the round that all others must have finished before it is written; 0: none.
-    pub(super) fn lent(&self) -> u64 {
+    pub fn lent(&self) -> u64 {
         self.lent[self.begun % PLACES]
     }
 
     /// The place of what this member writes in a round. Once for a round.
-    pub(super) fn begin(&mut self, round: u64, what: Exchanged, others: u64) -> Place {
+    pub fn begin(&mut self, round: u64, what: Exchanged, others: u64) -> Place {
         let place = match what.made_of {
             Some(parts) => {
                 let Place { number, turned } = self.last[(parts % CELLS) as usize];
@@ -113,17 +113,17 @@ impl Places {
 
 impl Place {
     /// As a word for the others.
-    pub(super) fn word(self) -> u64 {
+    pub fn word(self) -> u64 {
         self.turned << 8 | self.number as u64
     }
 
     /// What another one says; a number that there is not is another one.
-    pub(super) fn of(word: u64) -> Place {
+    pub fn of(word: u64) -> Place {
         Place { number: (word & 0xff) as usize % PLACES, turned: word >> 8 }
     }
 
     /// Where in the part of which ring the block lies that `me` gives to `other`, blocks of `block` bytes.
-    pub(super) fn given(self, me: u32, other: u32, members: u32, block: usize) -> (u32, usize) {
+    pub fn given(self, me: u32, other: u32, members: u32, block: usize) -> (u32, usize) {
         let (ring, at) = if self.turned >> other & 1 == 1 { (other, me) } else { (me, other) };
         (ring, (self.number * members as usize + at as usize) * block)
     }

@@ -170,7 +170,18 @@ impl Parts {
         let exchanged = if members > 2 && crowded && ring >= EXCHANGED_FROM { ring / 2 } else { 0 };
         let any = ring - turns - near - at_hand - swaps - exchanged;
         let long = members > 2;
-        Parts { ring, any, turns, near, at_hand, swapped, exchanged, crowded, members: members as usize, long }
+        Parts {
+            ring,
+            any,
+            turns,
+            near,
+            at_hand,
+            swapped,
+            exchanged,
+            crowded,
+            members: members as usize,
+            long,
+        }
     }
 
     /// Where a payload goes that does not go where two members swap places or hand them over.

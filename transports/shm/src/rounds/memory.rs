@@ -191,7 +191,9 @@ impl Memory {
             Some(_) => round,
             None if self.places.unread() > what.read => NEVER,
             // All others have finished the rounds below `lent`.
-            None => round.max((self.places.lent() + CELLS).saturating_sub(1) * u64::from(self.places.lent() > 0)),
+            None => {
+                round.max((self.places.lent() + CELLS).saturating_sub(1) * u64::from(self.places.lent() > 0))
+            }
         }
     }
 

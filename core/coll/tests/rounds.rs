@@ -144,6 +144,26 @@ fn what_one_of_two_writes_and_the_other_reads_goes_in_short_pieces_where_these_a
     );
 }
 
+#[test]
+fn members_that_share_cores_exchange_blocks_where_that_is_faster() {
+    let script = |shape, members, kib: u64, block| {
+        let room = Room { block, ..Room::alike(300 << 10, true) };
+        Script::new(shape, Group { rank: 0, size: members }, kib << 10, 8, false, room)
+    };
+    let rounds = |shape, members, kib, block| script(shape, members, kib, block).rounds();
+    let (all, root) = (Shape::Allreduce, Shape::Reduce { root: 1 });
+    // Contributions and results: sooner for all than without, later to a root, where all but the root have done when they have written.
+    assert_eq!([16, 32, 64].map(|kib| rounds(all, 4, kib, 128 << 10)), [1, 2, 2]);
+    assert_eq!([16, 32, 64].map(|kib| rounds(all, 4, kib, 0)), [1, 1, 2]);
+    assert_eq!([64, 128, 256, 512].map(|kib| rounds(root, 4, kib, 128 << 10)), [1, 1, 1, 2]);
+    assert_eq!([32, 64].map(|kib| rounds(root, 4, kib, 0)), [1, 2]);
+    // A piece is as long as the blocks are.
+    assert_eq!([128, 256].map(|kib| rounds(Shape::Alltoall, 4, kib, 128 << 10)), [1, 2]);
+    // Short forms leave to scripts what is exchanged.
+    let short = |kib: u64, block| is_one_round(Shape::Alltoall, 3, kib << 10, 300 << 10, block);
+    assert_eq!([5, 7].map(|kib| (short(kib, 0), short(kib, 128 << 10))), [(true, true), (true, false)]);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
 

@@ -9,6 +9,11 @@ use crate::partition::Partition;
 const TWO_PHASES_FROM: u64 = 16 << 10;
 /// The same where members share cores: there a wait is a change of processes.
 const TWO_PHASES_FROM_CROWDED: u64 = 128 << 10;
+/// The same there of reductions that all need, where blocks are exchanged.
+const TWO_PHASES_FROM_EXCHANGED: u64 = 64 << 10;
+/// The same of those to a root, where all others have done when they have written: 64 KiB of four 7.8 us in one phase and 14.4 in two, 256 KiB 27
+/// and 33, of eight 64 KiB 20 and 30, 128 KiB 48 and 43.
+const REDUCED_IN_TWO_PHASES_FROM: u64 = 768 << 10;
 /// Bytes of all the others' terms that a member fetches ahead of combining them: they fit into the nearest cache beside those that it combines.
 const FETCHED: usize = 16 << 10;
 /// Fewest of them that are: fewer are under way at the same time anyhow.
@@ -182,7 +187,12 @@ impl Script {
     pub fn new(shape: Shape, group: Group, bytes: u64, element: u64, in_place: bool, room: Room) -> Script {
         let blocks = shape.blocks(group.size);
         let element = element.max(1);
-        let from = if room.crowded { TWO_PHASES_FROM_CROWDED } else { TWO_PHASES_FROM };
+        let from = match shape {
+            _ if !room.crowded => TWO_PHASES_FROM,
+            Shape::Allreduce if room.block > 0 => TWO_PHASES_FROM_EXCHANGED,
+            Shape::Reduce { .. } if room.block > 0 => REDUCED_IN_TWO_PHASES_FROM,
+            _ => TWO_PHASES_FROM_CROWDED,
+        };
         let more = bytes.saturating_mul(u64::from(group.size).saturating_sub(2));
         let two_phases = matches!(shape, Shape::Reduce { .. } | Shape::Allreduce) && more >= from;
         let exchanges = is_exchanged(shape, group.size, bytes, room.block) && element <= room.block as u64

@@ -146,8 +146,6 @@ pub struct Payload {
     /// come in pairs, one of each a piece, in the order of pieces; there is room for two pairs, and after a contribution comes
     /// nothing but the next one before its result.
     pub pair: Option<(usize, usize)>,
-    /// Where it is exchanged block by block: what goes to whom.
-    pub exchanged: Option<Exchanged>,
 }
 
 /// A payload of one block for each of the others, or of results made of such blocks. Each block is written where its writer has read last, so that
@@ -197,8 +195,12 @@ pub trait Slots {
     /// Lets `work` write the own payload of a round that has room; it may read payloads of earlier rounds meanwhile. It is told
     /// for which members, one bit each, it shall write past the caches, upon which nothing but the time depends.
     fn fill(&mut self, payload: Payload, work: impl FnOnce(&mut [u8], &dyn Payloads, u64));
-    /// The same of a payload that is exchanged.
-    fn exchange(&mut self, payload: Payload, work: impl FnOnce(&mut dyn Exchange));
+    /// Whether this member may write blocks that are exchanged in a round.
+    fn has_room_for_blocks(&mut self, round: u64, what: Exchanged) -> bool;
+    /// Those that have to go on before, one bit each.
+    fn behind_with_blocks(&self, round: u64, what: Exchanged) -> u64;
+    /// Lets `work` write the own blocks of a round that has room.
+    fn exchange(&mut self, round: u64, what: Exchanged, work: impl FnOnce(&mut dyn Exchange));
     /// Shows the payload to the others.
     fn publish(&mut self, round: u64, signature: u16);
     /// Those of `of` (one bit each) whose payload of the round is not there yet.
@@ -414,7 +416,10 @@ impl Run {
             missing = slots.missing(self.first + self.read, signature, script.awaits(script.of(self.read).0));
         }
         if self.written < rounds && script.writes(script.of(self.written).0) {
-            missing |= slots.behind(self.payload());
+            missing |= match script.exchanges() {
+                true => slots.behind_with_blocks(self.first + self.written, self.exchanged()),
+                false => slots.behind(self.payload()),
+            };
         }
         missing
     }
@@ -437,16 +442,20 @@ impl Run {
         let ahead = self.written - self.held() >= most;
         if ahead
             || phase == Phase::Results && self.read <= script.parts_round(piece)
-            || !slots.has_room(payload)
+            || match script.exchanges() {
+                true => !slots.has_room_for_blocks(round, self.exchanged()),
+                false => !slots.has_room(payload),
+            }
         {
             return false;
         }
         let first = self.first;
-        match payload.exchanged {
-            Some(_) => slots.exchange(payload, |blocks| script.write_blocks(phase, piece, operands, blocks)),
-            None => slots.fill(payload, |to, from, past| {
+        if script.exchanges() {
+            self.exchange(slots, operands);
+        } else {
+            slots.fill(payload, |to, from, past| {
                 script.write(phase, piece, Own { first, past }, operands, to, from);
-            }),
+            });
         }
         slots.publish(round, signature);
         slots.wake(if self.unattended { script.others() } else { script.wakes() });
@@ -476,8 +485,21 @@ impl Run {
             },
             is_copied: script.of(self.written).0 == Phase::Parts,
             pair: if script.is_in_two_phases() && !self.unattended { script.pair() } else { None },
-            exchanged: script.exchanged(self.first, self.written, self.first + self.read),
         }
+    }
+
+    /// Writes the blocks of a round that has room. Not inside the caller: the shortest calls go without it.
+    #[inline(never)]
+    fn exchange(&self, slots: &mut impl Slots, operands: &mut impl Operands) {
+        let (phase, piece) = self.script.of(self.written);
+        slots.exchange(self.first + self.written, self.exchanged(), |blocks| {
+            self.script.write_blocks(phase, piece, operands, blocks);
+        });
+    }
+
+    /// What comes there, where it is exchanged.
+    fn exchanged(&self) -> Exchanged {
+        self.script.exchanged(self.first, self.written, self.first + self.read)
     }
 
     /// Rounds whose payloads are not needed any more.

@@ -343,16 +343,10 @@ impl Slots for Rounds {
     }
 
     fn has_room(&mut self, payload: Payload) -> bool {
-        if let Some(what) = payload.exchanged {
-            return self.cells.has_room_for_blocks(payload.round, blocks(what));
-        }
         self.cells.has_room(payload.round, payload.long_bytes(), sort(&payload))
     }
 
     fn behind(&self, payload: Payload) -> u64 {
-        if let Some(what) = payload.exchanged {
-            return self.cells.behind_with_blocks(payload.round, blocks(what));
-        }
         self.cells.behind(payload.round, payload.long_bytes(), sort(&payload))
     }
 
@@ -368,9 +362,16 @@ impl Slots for Rounds {
         self.cells.has_written(writing);
     }
 
-    fn exchange(&mut self, payload: Payload, work: impl FnOnce(&mut dyn Exchange)) {
-        let what = payload.exchanged.expect("a payload that is exchanged");
-        work(&mut Blocks(self.cells.exchange(payload.round, blocks(what))));
+    fn has_room_for_blocks(&mut self, round: u64, what: Exchanged) -> bool {
+        self.cells.has_room_for_blocks(round, blocks(what))
+    }
+
+    fn behind_with_blocks(&self, round: u64, what: Exchanged) -> u64 {
+        self.cells.behind_with_blocks(round, blocks(what))
+    }
+
+    fn exchange(&mut self, round: u64, what: Exchanged, work: impl FnOnce(&mut dyn Exchange)) {
+        work(&mut Blocks(self.cells.exchange(round, blocks(what))));
     }
 
     fn publish(&mut self, round: u64, signature: u16) {

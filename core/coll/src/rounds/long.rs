@@ -240,15 +240,7 @@ impl Long {
 
     fn payload(&self) -> Payload {
         let round = self.first;
-        Payload {
-            round,
-            bytes: WORD_BYTES,
-            long: false,
-            writers: Writers::All,
-            is_copied: true,
-            pair: None,
-            exchanged: None,
-        }
+        Payload { round, bytes: WORD_BYTES, long: false, writers: Writers::All, is_copied: true, pair: None }
     }
 
     /// Writes the own word and hears those of all others.

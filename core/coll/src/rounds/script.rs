@@ -323,22 +323,25 @@ impl Script {
         self.pieces * if self.two_phases { 2 } else { 1 }
     }
 
+    /// Whether payloads are exchanged block by block.
+    #[inline]
+    pub(super) fn exchanges(&self) -> bool {
+        self.exchanges
+    }
+
     /// How the payload of a round goes from member to member, where it is exchanged. `first`: the first round of the call;
     /// `read`: this member has read those below.
-    pub(super) fn exchanged(&self, first: u64, round: u64, read: u64) -> Option<Exchanged> {
-        if !self.exchanges {
-            return None;
-        }
+    pub(super) fn exchanged(&self, first: u64, round: u64, read: u64) -> Exchanged {
         let (phase, piece) = self.of(round);
         if !self.two_phases {
-            return Some(Exchanged { read, until: first + round, made_of: None, returned: 0, one_way: 0 });
+            return Exchanged { read, until: first + round, made_of: None, returned: 0, one_way: 0 };
         }
         let (returned, one_way) = match self.shape {
             Shape::Reduce { root } if root != self.group.rank => (1 << root, 1 << root),
             _ => (self.others(), 0),
         };
         let made_of = (phase == Phase::Results).then(|| first + self.parts_round(piece));
-        Some(Exchanged { read, until: first + self.results_round(piece), made_of, returned, one_way })
+        Exchanged { read, until: first + self.results_round(piece), made_of, returned, one_way }
     }
 
     fn everyone(&self) -> u64 {

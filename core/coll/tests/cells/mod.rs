@@ -131,22 +131,21 @@ impl Member<'_> {
 struct Blocks<'a> {
     node: &'a mut Node,
     me: usize,
-    payload: Payload,
+    round: u64,
     what: Exchanged,
 }
 
 impl Exchange for Blocks<'_> {
     fn room(&mut self, member: u32, len: usize) -> &mut [u8] {
         assert_ne!(member as usize, self.me, "nobody gives itself a block");
-        assert!(self.payload.pair.is_none_or(|(_, result)| len <= result), "a block is one part");
         assert!(len <= self.node.block);
-        let cell = (self.payload.round % CELLS) as usize;
+        let cell = (self.round % CELLS) as usize;
         let room = &mut self.node.blocks[self.me][cell][member as usize];
         room.resize(len, 0);
         room
     }
     fn goes_past(&mut self, member: u32, _: usize) -> bool {
-        (self.payload.round + u64::from(member)).is_multiple_of(2)
+        (self.round + u64::from(member)).is_multiple_of(2)
     }
     fn heard(&self, member: u32, len: usize) -> &[u8] {
         let parts = self.what.made_of.expect("only results are made of contributions");
@@ -195,9 +194,6 @@ impl Slots for Member<'_> {
         self.node.next[self.me as usize]
     }
     fn has_room(&mut self, payload: Payload) -> bool {
-        if payload.exchanged.is_some() {
-            return self.behind(payload) == 0;
-        }
         let own = self.node.finished[self.me as usize];
         let displaced = self.displaced(payload);
         assert!(displaced.is_none_or(|before| before < own), "it has not read that itself");
@@ -205,12 +201,6 @@ impl Slots for Member<'_> {
     }
     fn behind(&self, payload: Payload) -> u64 {
         let others = (0..self.node.finished.len()).filter(|&other| other != self.me as usize);
-        if let Some(what) = payload.exchanged {
-            let (unread, lent) = self.before_blocks(what);
-            let free = lent.max((payload.round + 1).saturating_sub(CELLS));
-            let behind = others.filter(|&other| unread > what.read || self.node.finished[other] < free);
-            return behind.fold(0, |all, member| all | 1 << member);
-        }
         let displaced = self.displaced(payload).map_or(0, |before| before + 1);
         let free = displaced.max((payload.round + 1).saturating_sub(CELLS));
         let behind = others.filter(|&other| self.node.finished[other] < free);
@@ -236,16 +226,26 @@ impl Slots for Member<'_> {
         work(&mut room, &*self, [0, 0b0110, u64::MAX][round as usize % 3]);
         self.node.payloads[me][cell] = room;
     }
-    fn exchange(&mut self, payload: Payload, work: impl FnOnce(&mut dyn Exchange)) {
-        assert!(self.has_room(payload));
-        let (what, me) = (payload.exchanged.expect("blocks"), self.me as usize);
+    fn has_room_for_blocks(&mut self, round: u64, what: Exchanged) -> bool {
+        self.behind_with_blocks(round, what) == 0
+    }
+    fn behind_with_blocks(&self, round: u64, what: Exchanged) -> u64 {
+        let others = (0..self.node.finished.len()).filter(|&other| other != self.me as usize);
+        let (unread, lent) = self.before_blocks(what);
+        let free = lent.max((round + 1).saturating_sub(CELLS));
+        let behind = others.filter(|&other| unread > what.read || self.node.finished[other] < free);
+        behind.fold(0, |all, member| all | 1 << member)
+    }
+    fn exchange(&mut self, round: u64, what: Exchanged, work: impl FnOnce(&mut dyn Exchange)) {
+        assert!(self.has_room_for_blocks(round, what));
+        let me = self.me as usize;
         if what.made_of.is_none() {
             let number = self.node.exchanges[me] % 2;
             self.node.exchanges[me] += 1;
-            let lent = if what.one_way != 0 { payload.round + 1 } else { 0 };
+            let lent = if what.one_way != 0 { round + 1 } else { 0 };
             self.node.exchanged[me][number] = (what.until + 1, lent);
         }
-        work(&mut Blocks { node: self.node, me, payload, what });
+        work(&mut Blocks { node: self.node, me, round, what });
     }
     fn publish(&mut self, round: u64, signature: u16) {
         self.node.stamps[self.me as usize][(round % CELLS) as usize] = (round + 1, signature);

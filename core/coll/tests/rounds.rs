@@ -10,8 +10,10 @@ use weft_coll::rounds::{Outcome, Room, Run, Script, Shape, is_one_round, is_soon
 /// A member's call under way, its arguments and its result.
 type Running = (Run, Arguments, Option<Vec<u8>>);
 
-/// Several calls one after the other; members go on in random order, each as soon as it is done.
-fn run_all(size: u32, slot: usize, calls: &[(usize, u32, usize, u64, bool)], mut seed: u64) {
+/// Several calls one after the other; members go on in random order, each as soon as it is done. The seed says also whether they share cores (odd)
+/// and have blocks to exchange (no multiple of 3). Answers how many contributions were exchanged.
+fn run_all(size: u32, slot: usize, calls: &[(usize, u32, usize, u64, bool)], mut seed: u64) -> usize {
+    let (crowded, exchanges) = (seed % 2 == 1, size > 2 && !seed.is_multiple_of(3));
     let mut node = Node::new(size, slot);
     let plans: Vec<Plan> = calls
         .iter()
@@ -23,9 +25,8 @@ fn run_all(size: u32, slot: usize, calls: &[(usize, u32, usize, u64, bool)], mut
             (shape, bytes, element, inputs, in_place)
         })
         .collect();
-    let block = if size > 2 && !seed.is_multiple_of(3) { block_bytes(slot, size as usize) } else { 0 };
-    let room =
-        Room { slot, in_two_phases: in_two_phases(slot, size as usize), block, crowded: seed % 2 == 1 };
+    let block = if exchanges { block_bytes(slot, size as usize) } else { 0 };
+    let room = Room { slot, in_two_phases: in_two_phases(slot, size as usize), block, crowded };
     let mut at = vec![0; size as usize];
     let mut running: Vec<Option<Running>> = (0..size).map(|_| None).collect();
     let mut idle = 0;
@@ -62,6 +63,7 @@ fn run_all(size: u32, slot: usize, calls: &[(usize, u32, usize, u64, bool)], mut
             outcome @ (Outcome::Strayed(_) | Outcome::Unread(_)) => panic!("{outcome:?}"),
         }
     }
+    node.exchanged_in_all()
 }
 
 #[test]
@@ -78,6 +80,32 @@ fn every_shape_at_every_size_gives_what_the_definition_says() {
                     run_all(size, 8192, &calls, seed + 2 * bytes as u64);
                 }
             }
+        }
+    }
+}
+
+#[test]
+fn long_calls_of_members_that_share_cores_give_what_the_definition_says() {
+    let shape = |shape: Shape| {
+        shapes(0)
+            .iter()
+            .position(|&one| std::mem::discriminant(&one) == std::mem::discriminant(&shape))
+            .expect("a shape")
+    };
+    let [all, root, exchange] = [Shape::Allreduce, Shape::Reduce { root: 0 }, Shape::Alltoall].map(shape);
+    for size in [3, 4, 5] {
+        // Several pieces of exchanged blocks, a call after another, in place and not, to one root and to others.
+        for seed in [7, 13] {
+            let calls = [
+                (root, 1, 800_000, 8, false),
+                (all, 0, 300_000, 8, true),
+                (root, 2, 800_008, 8, true),
+                (root, 2, 800_000, 8, false),
+                (exchange, 0, 40_000, 8, false),
+                (all, 0, 300_000, 4, false),
+                (exchange, 0, 40_001, 1, true),
+            ];
+            assert!(run_all(size, 64 << 10, &calls, seed) > 40 * size as usize, "by exchanged blocks");
         }
     }
 }

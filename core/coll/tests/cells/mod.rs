@@ -82,6 +82,13 @@ impl Node {
     }
 }
 
+impl Node {
+    /// Contributions that were exchanged block by block.
+    pub(crate) fn exchanged_in_all(&self) -> usize {
+        self.exchanges.iter().sum()
+    }
+}
+
 /// Bytes of the longest contribution of which two and as many results fit three slots.
 pub(crate) fn in_two_phases(slot: usize, size: usize) -> usize {
     (3 * slot - 2 * 64) * size / (2 * (size + 1))

@@ -22,13 +22,15 @@
 //! members are the same bit for bit, signs and payloads of not-a-numbers included.
 
 mod contest;
+mod cut;
 mod long;
 mod script;
 
 pub use contest::{Contest, Course, Plan, is_contested};
+pub use cut::{Room, is_one_round, is_sooner_by_messages};
 pub use long::{BlockingRun, Desk};
 use script::{Own, Phase};
-pub use script::{Room, Script, is_fetched, is_one_round, is_sooner_by_messages, others_in_turn};
+pub use script::{Script, is_fetched, others_in_turn};
 
 /// Rounds that a member writes before it reads the first of them; below the number of cells. More than two would only push
 /// what was written out of the nearest cache before it is read.

@@ -248,6 +248,13 @@ impl Fabric {
         }
     }
 
+    /// Sets whether the emulator's short packets may leave in frames of Ethernet.
+    pub fn set_frames(&mut self, wanted: bool) {
+        if let Fabric::Softroce(rdma) = self {
+            rdma.hcas_mut().for_each(|card| card.wire_mut().set_frames(wanted));
+        }
+    }
+
     /// Whether messages of several calls may wait for each other; see [`Rdma::keep_company`]. Whether they do.
     pub(crate) fn keep_company(&mut self, keep: bool) -> bool {
         match self {
@@ -281,7 +288,10 @@ impl Fabric {
     /// What was chosen inside the fabric and why, where there was a choice; lines.
     pub fn why(&self) -> Option<String> {
         match self {
-            Fabric::Softroce(_) => None,
+            Fabric::Softroce(rdma) => Some(match rdma.hca().wire().lacks_frames() {
+                None => "short packets to neighbours leave in frames of Ethernet (WEFT_FRAMES)".to_owned(),
+                Some(why) => format!("packets leave by UDP sockets, not in frames of Ethernet: {why}"),
+            }),
             Fabric::Verbs(rdma) => {
                 let most = rdma.connections().1;
                 let (why, rings) = (&rdma.hca().choice().why, rdma.why_rings());

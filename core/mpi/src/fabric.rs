@@ -235,6 +235,7 @@ fn fabric(
         rails: parameters.rails,
         connections: parameters.connections,
         rings: parameters.rings,
+        frames: parameters.frames,
         routes: RouteWish {
             ask: parameters.routes,
             service_level: parameters.service_level.0,
@@ -307,6 +308,7 @@ pub(crate) struct Opener {
     rails: u32,
     connections: u32,
     rings: Choice,
+    frames: bool,
     routes: RouteWish,
     /// Those of datagrams.
     faults: Option<FaultPlan>,
@@ -360,6 +362,9 @@ impl Opener {
         }?;
         fabric.set_connections(self.connections);
         fabric.set_rings(self.rings);
+        if !self.frames {
+            fabric.set_frames(false);
+        }
         Ok((fabric, card))
     }
 }

@@ -285,6 +285,11 @@ impl<H: Hca> Rdma<H> {
         &self.rails[0].hca
     }
 
+    /// All devices, to be set up: before the first message.
+    pub fn hcas_mut(&mut self) -> impl Iterator<Item = &mut H> {
+        self.rails.iter_mut().map(|rail| &mut rail.hca)
+    }
+
     /// Sets how long a peer whose connection has failed is asked for another before it is lost. 10 s otherwise.
     pub fn set_patience(&mut self, patience: Duration) {
         self.patience = patience.as_nanos().try_into().unwrap_or(Nanos::MAX);

@@ -79,9 +79,13 @@ impl<W: Wire> Card<W> {
     }
 
     /// The way of its datagrams.
-    #[cfg(test)]
-    pub(crate) fn wire(&self) -> &W {
+    pub fn wire(&self) -> &W {
         &self.wire
+    }
+
+    /// The way of its datagrams, to set what it does.
+    pub fn wire_mut(&mut self) -> &mut W {
+        &mut self.wire
     }
 
     /// The device inside.
@@ -442,6 +446,9 @@ impl<W: Wire> Hca for Card<W> {
         }
         if self.device.deadline().is_some_and(|at| at <= now) {
             self.device.tick(now);
+            while let Some(address) = self.device.doubted() {
+                self.wire.doubt(address);
+            }
             while let Some(address) = self.device.overdue() {
                 if self.wire.is_gone(address) {
                     self.device.unreachable(address, false);

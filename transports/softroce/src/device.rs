@@ -71,8 +71,10 @@ pub struct Device<M> {
     pub(crate) counters: Counters,
     /// Whether peers that do not answer are asked for ever.
     patient: bool,
-    /// Whose answers are overdue.
+    /// Whose answers are overdue for long.
     overdue: Vec<SocketAddr>,
+    /// Whose answers are.
+    doubted: Vec<SocketAddr>,
 }
 
 impl<M: Memory> Device<M> {
@@ -96,6 +98,7 @@ impl<M: Memory> Device<M> {
             counters: Counters::default(),
             patient: false,
             overdue: Vec::new(),
+            doubted: Vec::new(),
         }
     }
 
@@ -129,6 +132,11 @@ impl<M: Memory> Device<M> {
     /// finds room on the way.
     pub fn widen(&mut self, packets: u32) {
         self.widest = packets;
+    }
+
+    /// Where a connection leads of which an answer is overdue; each timeout says it again.
+    pub fn doubted(&mut self) -> Option<SocketAddr> {
+        self.doubted.pop()
     }
 
     /// Where a connection leads that waits beyond its retries, when these begin to run out; each timeout says it again.
@@ -562,8 +570,12 @@ impl<M: Memory> Device<M> {
             let mut ended = Ended::default();
             if let Some(requester) = &mut pair.requester {
                 requester.tick(now, self.patient, &mut ended, pair.number);
+                let remote = pair.remote.map(|remote| remote.address.socket);
+                if self.patient && requester.is_late() {
+                    self.doubted.extend(remote);
+                }
                 if self.patient && requester.is_overdue() {
-                    self.overdue.extend(pair.remote.map(|remote| remote.address.socket));
+                    self.overdue.extend(remote);
                 }
             }
             note_deadline(&mut self.deadlines, pair);

@@ -3,13 +3,16 @@
 //! The kernel looks up the way of every datagram that an unconnected socket sends; a connected one keeps it, which saves a
 //! sixth of the time between two hosts. Each has a port of its own, as the protocol allows (annex A17.3.1.1: any source port),
 //! so nothing comes in here but news of datagrams that did not arrive. Answers go to the device's port.
+//! Packets that leave alone go past the sockets where they can: [`crate::frames`].
 
+use crate::frames::{Frame, Link};
 use crate::hosts::Hosts;
 use crate::way::Unreachable;
 use nix::errno::Errno;
-use nix::sys::socket::{setsockopt, sockopt};
+use nix::sys::socket::{MsgFlags, send, setsockopt, sockopt};
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
 use weft_api::verbs::Nanos;
 
 /// Most of them; other addresses are sent to from the device's own socket.
@@ -21,6 +24,18 @@ pub(crate) struct Exit {
     pub(crate) to: SocketAddr,
     pub(crate) from: SocketAddr,
     pub(crate) socket: UdpSocket,
+    single: Single,
+}
+
+/// How a packet leaves that leaves alone.
+#[derive(Debug)]
+enum Single {
+    /// By the socket, until the peer is doubted.
+    BySocket,
+    /// By the socket, until the peer is heard.
+    Doubted,
+    /// In a frame.
+    InFrame(Frame),
 }
 
 /// All of them, the one used last in front.
@@ -32,11 +47,28 @@ pub(crate) struct Exits {
     exhausted: bool,
     /// Where they lead.
     hosts: Hosts,
+    /// What frames leave by, or why there are none.
+    link: Result<Link, &'static str>,
+    /// Some are doubted.
+    doubts: bool,
 }
 
 impl Exits {
     pub(crate) fn new(local: IpAddr) -> Exits {
-        Exits { local, open: Vec::new(), exhausted: false, hosts: Hosts::default() }
+        let (open, hosts) = (Vec::new(), Hosts::default());
+        Exits { local, open, exhausted: false, hosts, link: Link::open(local), doubts: false }
+    }
+
+    /// Sets whether frames are used.
+    pub(crate) fn set_frames(&mut self, wanted: bool) {
+        self.link = if wanted { Link::open(self.local) } else { Err("WEFT_FRAMES=no") };
+        self.doubts = wanted;
+        self.open.iter_mut().for_each(|exit| exit.single = Single::Doubted);
+    }
+
+    /// Why there are no frames, if so.
+    pub(crate) fn lacks_frames(&self) -> Option<&'static str> {
+        self.link.as_ref().err().copied()
     }
 
     /// The exit to an address, if it has one.
@@ -59,6 +91,7 @@ impl Exits {
             match open(self.local, to) {
                 Ok(exit) => {
                     self.open.push(exit);
+                    self.doubts = self.link.is_ok();
                     self.hosts.meet(to.ip());
                 }
                 // No descriptor is left: the device's own socket will do.
@@ -70,6 +103,55 @@ impl Exits {
 }
 
 impl Exits {
+    /// Sends a packet by the exit to an address; `None`: it has none.
+    #[inline]
+    pub(crate) fn send(&mut self, to: SocketAddr, datagram: &[u8]) -> Option<Result<usize, Errno>> {
+        self.find(to)?;
+        let exit = self.open.first_mut()?;
+        if let (Single::InFrame(frame), Ok(link)) = (&mut exit.single, &self.link)
+            && Frame::takes(datagram)
+        {
+            match link.send(frame, datagram) {
+                sent @ (Ok(_) | Err(Errno::EAGAIN | Errno::ENOBUFS)) => return Some(sent),
+                // The interface is down or gone: the kernel knows best.
+                Err(_) => exit.single = Single::BySocket,
+            }
+        }
+        Some(send(exit.socket.as_raw_fd(), datagram, MsgFlags::empty()))
+    }
+
+    /// Something came from there.
+    #[inline]
+    pub(crate) fn heard(&mut self, from: SocketAddr) {
+        if self.doubts {
+            self.believe(from.ip());
+        }
+    }
+
+    #[cold]
+    fn believe(&mut self, from: IpAddr) {
+        let Ok(link) = &self.link else {
+            self.doubts = false;
+            return;
+        };
+        let doubted = self.open.iter_mut().filter(|exit| matches!(exit.single, Single::Doubted));
+        self.doubts = false;
+        for exit in doubted {
+            if exit.to.ip() == from {
+                exit.single = link.frame(exit.from, exit.to).map_or(Single::BySocket, Single::InFrame);
+            } else {
+                self.doubts = true;
+            }
+        }
+    }
+
+    /// An answer from an address is overdue: what the kernel knows of it will be told by the socket.
+    pub(crate) fn doubt(&mut self, to: SocketAddr) {
+        let Some(exit) = self.open.iter_mut().find(|exit| exit.to == to) else { return };
+        exit.single = Single::Doubted;
+        self.doubts = self.link.is_ok();
+    }
+
     /// Packets to an address are overdue: whether its host is gone, as far as can be known.
     pub(crate) fn is_gone(&mut self, to: SocketAddr, now: Nanos) -> bool {
         self.hosts.is_gone(to.ip(), now)
@@ -87,7 +169,7 @@ fn open(local: IpAddr, to: SocketAddr) -> io::Result<Exit> {
         IpAddr::V4(_) => setsockopt(&socket, sockopt::Ipv4RecvErr, &true)?,
         IpAddr::V6(_) => setsockopt(&socket, sockopt::Ipv6RecvErr, &true)?,
     }
-    Ok(Exit { to, from: socket.local_addr()?, socket })
+    Ok(Exit { to, from: socket.local_addr()?, socket, single: Single::Doubted })
 }
 
 /// What an error at a connected socket says of its other end.

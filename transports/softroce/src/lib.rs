@@ -16,7 +16,8 @@
 //! udp.rs         datagrams over a socket
 //! trace.rs       a wire that writes down what passes         faults.rs     a network that is bad on purpose
 //! raw.rs         packets of and for other devices      exits.rs       sockets that packets leave by
-//! entrance.rs    sockets that they come in by         bell.rs        what those sleep on who wait for them
+//! entrance.rs    sockets that they come in by         frames.rs      frames that they leave in
+//! bell.rs        what those sleep on who wait for them
 //! ```
 //!
 //! What holds:
@@ -37,6 +38,7 @@ mod emission;
 mod entrance;
 mod exits;
 mod faults;
+mod frames;
 mod host_memory;
 mod hosts;
 mod memory;

@@ -491,6 +491,11 @@ impl Requester {
         self.go_back(now);
     }
 
+    /// Whether the peer has left a packet without an answer that was due.
+    pub(crate) fn is_late(&self) -> bool {
+        self.overdue || self.retries_left < self.config.retries
+    }
+
     /// Whether the retries are so far used up that the reason may be another than a lost packet or two.
     pub(crate) fn is_overdue(&self) -> bool {
         self.retries_left.saturating_add(OVERDUE) <= self.config.retries

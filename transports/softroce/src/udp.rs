@@ -14,7 +14,7 @@ use crate::way::{Arrival, Clock, Unreachable, Wire, is_of_connection};
 use crate::wire::UDP_PORT;
 use nix::errno::Errno;
 use nix::sys::socket::{
-    ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage, getsockopt, recv, recvmsg, send, sendmsg,
+    ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage, getsockopt, recv, recvmsg, sendmsg,
     setsockopt, sockopt,
 };
 use std::io::{self, IoSlice, IoSliceMut};
@@ -257,6 +257,10 @@ impl Wire for Udp {
         true
     }
 
+    fn doubt(&mut self, address: SocketAddr) {
+        self.exits.doubt(address);
+    }
+
     fn is_gone(&mut self, address: SocketAddr) -> bool {
         let now = self.now();
         self.exits.is_gone(address, now)
@@ -287,6 +291,16 @@ impl Wire for Udp {
 }
 
 impl Udp {
+    /// Sets whether packets that leave alone may leave in frames of their own, where they can.
+    pub fn set_frames(&mut self, wanted: bool) {
+        self.exits.set_frames(wanted);
+    }
+
+    /// Why packets leave by sockets only; `None`: to neighbours they leave in frames.
+    pub fn lacks_frames(&self) -> Option<&'static str> {
+        self.exits.lacks_frames()
+    }
+
     /// What the kernel says of addresses where nobody is.
     #[cold]
     fn next_news(&mut self) -> Option<Unreachable> {
@@ -357,13 +371,14 @@ impl Udp {
     /// Gives the kernel datagrams, as many as [`MOST_JOINED`] at most, all as long as the first but for the last. `false`: no room now.
     fn give(&mut self, to: SocketAddr, datagrams: &[Vec<u8>], of_connections: bool) -> bool {
         // Datagrams of no connection leave from the device's own port, and so does everything to those that have no exit.
-        let exit = if of_connections { self.exits.find(to) } else { None };
         for _ in 0..TRIES {
-            let sent = match (exit, datagrams) {
-                (Some(exit), [datagram]) => send(exit.socket.as_raw_fd(), datagram, MsgFlags::empty()),
-                (Some(exit), _) => send_together(&exit.socket, datagrams, None),
-                (None, _) => send_together(&self.doors.own, datagrams, Some(to)),
+            let sent = match datagrams {
+                _ if !of_connections => None,
+                [datagram] => self.exits.send(to, datagram),
+                _ => self.exits.find(to).map(|exit| send_together(&exit.socket, datagrams, None)),
             };
+            let by_exit = sent.is_some();
+            let sent = sent.unwrap_or_else(|| send_together(&self.doors.own, datagrams, Some(to)));
             match sent {
                 Err(Errno::EAGAIN | Errno::ENOBUFS) => return false,
                 Err(Errno::EINVAL | Errno::EIO | Errno::EMSGSIZE) if datagrams.len() > 1 => {
@@ -373,13 +388,11 @@ impl Udp {
                 }
                 // News of an earlier datagram, and this one has not left; or it cannot leave, and is a lost one: retries find
                 // out.
-                Err(error) => match exit {
-                    Some(exit) => {
-                        drain_errors(&exit.socket);
-                        self.told.extend(exits::told(to, error));
-                    }
-                    None => self.news = true,
-                },
+                Err(error) if by_exit => {
+                    self.exits.find(to).into_iter().for_each(|exit| drain_errors(&exit.socket));
+                    self.told.extend(exits::told(to, error));
+                }
+                Err(_) => self.news = true,
                 Ok(_) => break,
             }
         }
@@ -464,6 +477,9 @@ impl Udp {
     fn took(&mut self, taken: Taken) -> Option<SocketAddr> {
         (self.from, self.came, self.each) = (taken.from, taken.came, taken.each.max(1));
         self.streak += 1;
+        if let Some(from) = taken.from {
+            self.exits.heard(from);
+        }
         taken.from
     }
 }

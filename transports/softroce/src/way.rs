@@ -96,6 +96,10 @@ pub trait Wire {
     fn tells_unreachable(&self) -> bool {
         false
     }
+    /// The answer to a packet to an address is overdue.
+    fn doubt(&mut self, address: SocketAddr) {
+        let _ = address;
+    }
     /// Packets to an address are overdue for the third time or more: whether its host cannot be reached, whatever its device
     /// does. Each call may ask, and take the answer to what an earlier one asked.
     fn is_gone(&mut self, address: SocketAddr) -> bool {

@@ -7,6 +7,7 @@
 
 use crate::frames::{Frame, Link};
 use crate::hosts::Hosts;
+use crate::udp::send_together;
 use crate::way::Unreachable;
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, send, setsockopt, sockopt};
@@ -118,6 +119,25 @@ impl Exits {
             }
         }
         Some(send(exit.socket.as_raw_fd(), datagram, MsgFlags::empty()))
+    }
+
+    /// As [`Exits::send`], of several datagrams, all as long as the first but for the last.
+    pub(crate) fn send_together(
+        &mut self,
+        to: SocketAddr,
+        datagrams: &[Vec<u8>],
+    ) -> Option<Result<usize, Errno>> {
+        self.find(to)?;
+        let exit = self.open.first_mut()?;
+        if let (Single::InFrame(frame), Ok(link)) = (&mut exit.single, &mut self.link)
+            && link.takes_together(datagrams)
+        {
+            match link.send_together(frame, datagrams) {
+                sent @ (Ok(_) | Err(Errno::EAGAIN | Errno::ENOBUFS)) => return Some(sent),
+                Err(_) => link.cuts_nothing(),
+            }
+        }
+        Some(send_together(&exit.socket, datagrams, None))
     }
 
     /// Something came from there.

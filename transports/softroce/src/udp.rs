@@ -375,7 +375,7 @@ impl Udp {
             let sent = match datagrams {
                 _ if !of_connections => None,
                 [datagram] => self.exits.send(to, datagram),
-                _ => self.exits.find(to).map(|exit| send_together(&exit.socket, datagrams, None)),
+                _ => self.exits.send_together(to, datagrams),
             };
             let by_exit = sent.is_some();
             let sent = sent.unwrap_or_else(|| send_together(&self.doors.own, datagrams, Some(to)));
@@ -486,7 +486,11 @@ impl Udp {
 
 /// Sends datagrams by one call, as [`Udp::give`] has them; `to` where the socket is not connected.
 #[inline(never)]
-fn send_together(socket: &UdpSocket, datagrams: &[Vec<u8>], to: Option<SocketAddr>) -> Result<usize, Errno> {
+pub(crate) fn send_together(
+    socket: &UdpSocket,
+    datagrams: &[Vec<u8>],
+    to: Option<SocketAddr>,
+) -> Result<usize, Errno> {
     let each = datagrams[0].len() as u16;
     let cut = [ControlMessage::UdpGsoSegments(&each)];
     let control = if datagrams.len() > 1 { &cut[..] } else { &[] };

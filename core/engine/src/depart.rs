@@ -335,7 +335,7 @@ impl Engine {
     fn fill(&mut self, index: u32, mut done: u32, lead: u32) -> Sent {
         let peer = self.state.peers.at_mut(index);
         while done < lead {
-            let len = (lead - done).min(peer.limits.packet);
+            let len = (lead - done).min(peer.limits.full);
             let header = Header::control(Kind::Fragment, 0, u64::from(done));
             let sent = self.fabric.send_copy(peer.id, header, len as usize, |out| out.fill(0));
             if sent.is_err() {
@@ -497,7 +497,7 @@ impl Engine {
                 }
                 let buffer = request.send_buf();
                 let piece = piece_of(request.length, &peer.limits, buffer)
-                    .min(peer.limits.packet - Announce::DATA as u32);
+                    .min(peer.limits.full - Announce::DATA as u32);
                 // What the receiver must ask for it shall ask for at once, not after it has copied the first piece.
                 let whole = u64::from(lead) == request.length;
                 let first = if whole { lead.min(piece) as usize } else { 0 };

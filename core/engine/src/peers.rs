@@ -188,6 +188,7 @@ impl Peers {
             listed: false,
             limits: SendLimits {
                 packet: capabilities.max_copy.min(u32::MAX as usize) as u32,
+                full: capabilities.full_copy.min(u32::MAX as usize) as u32,
                 single: 0,
                 eager: 0,
                 lead: 0,

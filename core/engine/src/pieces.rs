@@ -53,7 +53,7 @@ impl Engine {
         if length > peer.limits.eager || charge(length) > peer.window.open() || peer.means.is_some() {
             return None;
         }
-        let most = (peer.limits.packet as usize).saturating_sub(Announce::DATA);
+        let most = (peer.limits.full as usize).saturating_sub(Announce::DATA);
         let piece = piece.min(peer.limits.eager as usize / 2).min(most);
         if piece == 0 || (bytes.len() <= piece && stamp == 0) {
             return None;

@@ -202,6 +202,7 @@ impl NodeLocal {
 const NONE: Capabilities = Capabilities {
     max_inline: 0,
     max_copy: 0,
+    full_copy: 0,
     single_copy: false,
     compared: false,
     latency: 0.0,

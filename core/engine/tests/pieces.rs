@@ -23,7 +23,7 @@ fn world(depth: usize) -> World {
         .fabric(|sim| {
             sim.depth = depth;
             sim.delay = 0;
-            sim.max_copy = 64 << 10;
+            (sim.max_copy, sim.header) = (16 << 10, 64);
         })
         .engines(|config| config.eager_budget_per_sender = 200_000)
         .build();

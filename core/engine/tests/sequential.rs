@@ -121,7 +121,7 @@ impl Model {
         let (single_copy, full) = (random.chance(0.5), if random.chance(0.5) { 0.2 } else { 0.0 });
         let denial = if random.chance(0.3) { 0.5 } else { 0.0 };
         let plan = World::new(RANKS).seed(seed).full(full).fabric(|sim| {
-            sim.max_copy = 256;
+            (sim.max_copy, sim.header) = (256, if seed % 4 < 2 { 48 } else { 0 });
             sim.depth = 4;
             sim.delay = 5;
             sim.single_copy = single_copy;

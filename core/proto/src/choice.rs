@@ -7,6 +7,8 @@ use crate::credit::charge;
 pub struct SendLimits {
     /// Largest payload of one packet.
     pub packet: u32,
+    /// The same of packets of a message that leaves in several.
+    pub full: u32,
     /// Largest message sent in one packet: longer ones gain by both ends copying at the same time.
     pub single: u32,
     /// Largest message sent without asking.
@@ -62,7 +64,7 @@ const LONGEST_PIECE: u32 = 32 << 10;
 pub fn piece(length: u64, limits: &SendLimits) -> u32 {
     let most = u64::from(LONGEST_PIECE.max(limits.piece));
     let piece = (length / 8).next_multiple_of(1024).clamp(u64::from(limits.piece), most);
-    piece.min(u64::from(limits.packet)) as u32
+    piece.min(u64::from(limits.full)) as u32
 }
 
 /// Bytes that the two ends copy in the time one more packet costs, for each byte of a block: short blocks are copied at
@@ -78,7 +80,7 @@ const PAGED_PACKET_COST: u64 = 64;
 pub fn piece_with_gaps(length: u64, block: u64, paged: bool, limits: &SendLimits) -> u32 {
     let cost = if paged { PAGED_PACKET_COST } else { PACKET_COST };
     let best = length.saturating_mul(block.saturating_mul(cost)).isqrt();
-    best.next_multiple_of(1024).clamp(2 << 10, 32 << 10).min(u64::from(limits.packet)) as u32
+    best.next_multiple_of(1024).clamp(2 << 10, 32 << 10).min(u64::from(limits.full)) as u32
 }
 
 /// As [`SendLimits::single`], of a message with gaps: longer ones gain by being cut in two.
@@ -150,11 +152,11 @@ mod tests {
     use super::*;
 
     const LIMITS: SendLimits =
-        SendLimits { packet: 8192, single: 8192, eager: 65536, lead: 32768, piece: 16384 };
+        SendLimits { packet: 8192, full: 8192, single: 8192, eager: 65536, lead: 32768, piece: 16384 };
 
     #[test]
     fn messages_with_gaps_are_cut_by_what_their_blocks_cost() {
-        let limits = SendLimits { packet: 32768, single: 32768, eager: 65536, lead: 32768, piece: 16384 };
+        let limits = SendLimits { packet: 32768, full: 32768, single: 32768, eager: 65536, lead: 32768, piece: 16384 };
         // Twice what is copied while a packet is made: two packets of that size.
         assert_eq!(single_with_gaps(8, &limits), 4096);
         assert_eq!(piece_with_gaps(8000, 8, false, &limits), 4096);
@@ -170,12 +172,12 @@ mod tests {
             (32768, 32768)
         );
         assert_eq!(piece_with_gaps(1, 1, false, &limits), 2048);
-        assert_eq!(piece_with_gaps(1 << 30, 8, false, &SendLimits { packet: 8192, ..limits }), 8192);
+        assert_eq!(piece_with_gaps(1 << 30, 8, false, &SendLimits { full: 8192, ..limits }), 8192);
     }
 
     #[test]
     fn pieces_grow_with_the_message_and_keep_their_limits() {
-        let limits = SendLimits { packet: 32768, ..LIMITS };
+        let limits = SendLimits { packet: 32768, full: 32768, ..LIMITS };
         for (length, expected) in [(0, 16384), (64 << 10, 16384), (200 << 10, 25600), (u64::MAX, 32768)] {
             assert_eq!(piece(length, &limits), expected, "{length}");
         }

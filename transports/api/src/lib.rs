@@ -41,6 +41,9 @@ pub struct Capabilities {
     pub max_inline: usize,
     /// Largest payload of [`Transport::send_copy`].
     pub max_copy: usize,
+    /// The longest such payload that fills packets of the device below, which have a header of ours too: long messages are cut into
+    /// these. At most `max_copy`, and equal to it where nothing is cut again.
+    pub full_copy: usize,
     /// Whether [`Transport::read_remote`] works for this peer.
     pub single_copy: bool,
     /// Whether a single copy and a stream are two ways through the same memory, of which the time they take decides.

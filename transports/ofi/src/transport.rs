@@ -317,6 +317,7 @@ impl Transport for Ofi {
                 .clamp(0, LEAST_INLINE)
                 .max(LEAST_INLINE.min(self.longest - HEAD)),
             max_copy: self.longest - HEAD,
+            full_copy: self.longest - HEAD,
             single_copy: false,
             compared: false,
             latency: if device { 1.5e-6 } else { 12e-6 },

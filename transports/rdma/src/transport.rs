@@ -332,6 +332,11 @@ fn header_from(bytes: &[u8]) -> Header {
     Header::from_words([word(0), word(8)])
 }
 
+/// Largest payload that fills packets of so many bytes whole, with its header.
+const fn full_copy(mtu: u32) -> usize {
+    MAX_COPY / mtu as usize * mtu as usize - HEADER_BYTES
+}
+
 impl<H: Hca<Bell: Pollable>> Transport for Rdma<H> {
     type Bell = Bells<H::Bell>;
 
@@ -340,6 +345,7 @@ impl<H: Hca<Bell: Pollable>> Transport for Rdma<H> {
         Capabilities {
             max_inline: (limits.max_inline as usize).saturating_sub(HEADER_BYTES).min(MAX_COPY),
             max_copy: MAX_COPY,
+            full_copy: full_copy(limits.mtu),
             single_copy: false,
             compared: false,
             latency: limits.latency / 2.0,

@@ -89,6 +89,10 @@ fn the_table_in_the_readme_is_what_is_counted() {
     add("message of 16 KiB", &mut fabric, &mut |f| {
         f.ends[0].send_copy(PEER, header, 16384, |room| room.fill(1)).unwrap();
     });
+    add("piece of a longer message", &mut fabric, &mut |f| {
+        let full = f.ends[0].capabilities(PEER).full_copy;
+        f.ends[0].send_copy(PEER, header, full, |room| room.fill(1)).unwrap();
+    });
     add("put of 8 bytes (inline)", &mut fabric, &mut |f| {
         f.ends[0].put_copy(PEER, 8, |room| room.fill(1), there, None).unwrap();
     });

@@ -288,6 +288,7 @@ impl Transport for Shm {
         Capabilities {
             max_inline: INLINE_BYTES,
             max_copy: self.segment.layout.max_copy as usize,
+            full_copy: self.segment.layout.max_copy as usize,
             single_copy: self.single_copy.possible(local, self.segment.slot(local)),
             compared: true,
             latency: LATENCY,

@@ -38,6 +38,8 @@ pub struct SimConfig {
     pub max_inline: usize,
     /// Largest payload of a packet; at least 32.
     pub max_copy: usize,
+    /// Bytes by which those of a message in several are shorter, so that they fill packets of a device below.
+    pub header: usize,
     /// Packets that one pair's FIFO holds.
     pub depth: usize,
     /// Probability that a packet is refused although there is room.
@@ -71,6 +73,7 @@ impl Default for SimConfig {
             seed: 0,
             max_inline: 48,
             max_copy: 1024,
+            header: 0,
             depth: 8,
             full: 0.0,
             delay: 20,

@@ -9,7 +9,7 @@ use weft_api::offload::{Finished, GroupId, Offload, Outline, Program, Refusal as
 use weft_api::shares::Shares;
 use weft_api::{Bell, Capabilities, Refused, Transport};
 use weft_types::{Error, ErrorClass, Farewell, PeerId, Result};
-use weft_wire::Header;
+use weft_wire::{Header, Kind};
 
 /// One rank's end of a [`SimFabric`].
 #[derive(Debug)]
@@ -51,6 +51,7 @@ impl Transport for SimPort {
         Capabilities {
             max_inline: net.config.max_inline,
             max_copy: net.config.max_copy,
+            full_copy: net.config.max_copy - net.config.header,
             single_copy: net.config.single_copy,
             compared: net.config.compared,
             latency: 1e-6,
@@ -88,7 +89,9 @@ impl Transport for SimPort {
         fill: F,
     ) -> std::result::Result<(), Refused> {
         let mut net = self.fabric.net();
-        assert!(len <= net.config.max_copy, "payload beyond the limit");
+        let in_several = matches!(header.kind(), Some(Kind::Rts | Kind::Fragment));
+        let header_below = if in_several { net.config.header } else { 0 };
+        assert!(len <= net.config.max_copy - header_below, "payload beyond the limit");
         net.send(self.me, peer, || {
             let mut payload = vec![0; len];
             fill(&mut payload);

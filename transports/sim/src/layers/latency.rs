@@ -215,6 +215,7 @@ impl<T: Transport> Transport for Late<T> {
         let stamped = Capabilities {
             max_inline: below.max_inline.saturating_sub(STAMP),
             max_copy: below.max_copy - STAMP,
+            full_copy: below.full_copy - STAMP,
             ..below
         };
         let Some(model) = self.far(peer) else { return stamped };

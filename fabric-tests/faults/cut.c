@@ -1,6 +1,7 @@
 /* Ranks of two hosts exchange messages until a call fails, as it must once one of the hosts is cut off; then, where errors return, ranks
  * of one host go on with each other. Argument: "return" or "fatal" (the default error handler), or "put", where errors return and the
- * two hosts put into each other's memory instead; then, after how many rounds traffic is said to flow (200). */
+ * two hosts put into each other's memory instead; then, after how many rounds traffic is said to flow (200), and after how many it ends where no
+ * call fails (never). */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,8 +9,8 @@
 
 int main(int argc, char **argv)
 {
-    int rank, size, code, error_class, other, mate, length, puts;
-    long enough = argc > 2 ? atol(argv[2]) : 200;
+    int rank, size, code = MPI_SUCCESS, error_class, other, mate, length, puts;
+    long enough = argc > 2 ? atol(argv[2]) : 200, last = argc > 3 ? atol(argv[3]) : -1;
     char why[MPI_MAX_ERROR_STRING];
     static char sent[1 << 20], got[1 << 20];
     static const int sizes[] = {8, 2000, 20000, 1 << 20};
@@ -27,7 +28,7 @@ int main(int argc, char **argv)
         MPI_Win_set_errhandler(window, MPI_ERRORS_RETURN);
         MPI_Win_lock_all(0, window);
     }
-    for (long round = 0;; round++) {
+    for (long round = 0; round != last; round++) {
         int bytes = sizes[round % 4];
         if (puts) {
             code = MPI_Put(sent, bytes, MPI_BYTE, other, 0, bytes, MPI_BYTE, window);
@@ -39,6 +40,11 @@ int main(int argc, char **argv)
             printf("traffic %d\n", rank);
             fflush(stdout);
         }
+    }
+    if (code == MPI_SUCCESS) {
+        printf("rank %d has heard %d bytes to the end\n", rank, (int)sizeof got);
+        MPI_Finalize();
+        return 0;
     }
     MPI_Error_class(code, &error_class);
     MPI_Error_string(code, why, &length);

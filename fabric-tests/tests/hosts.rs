@@ -39,13 +39,17 @@ fn run_with(patience: &str, mode: &str, harm: impl FnOnce()) -> Outcome {
 }
 
 fn run_job(variables: &[(&str, &str)], mode: &str, harm: impl FnOnce()) -> Outcome {
-    let tools = Toolchain::under_test();
-    let program = cut_program();
     // A guest moves a megabyte in 0.2 s.
     let rounds = if guest_door().is_some() { "8" } else { "200" };
-    let job = Job::new(tools, RANKS, &program);
+    run_words(variables, &[mode, rounds], harm)
+}
+
+/// As [`run_job`], with all words that the program is given.
+fn run_words(variables: &[(&str, &str)], words: &[&str], harm: impl FnOnce()) -> Outcome {
+    let program = cut_program();
+    let job = Job::new(Toolchain::under_test(), RANKS, &program);
     let job = variables.iter().fold(job, |job, (name, value)| job.env(name, value));
-    job.args(&[mode, rounds]).run_with(|mark| {
+    job.args(words).run_with(|mark| {
         let printed = scratch().join("runs").join(mark).join("stdout");
         let begun = Instant::now();
         let flows = || {
@@ -273,6 +277,37 @@ fn a_packet_filter_that_comes_up_in_the_middle_of_traffic_ends_the_calls() {
         }
         let answers = outcome.stdout.matches("its mate answers").count();
         outcome.demand(answers == RANKS as usize, "ranks of one host go on with each other");
+    }
+}
+
+/// Frames of Ethernet go where the peer was heard last: when it has moved to another interface they are lost, and the kernel, which knows better,
+/// is asked again.
+#[test]
+fn a_neighbour_whose_address_of_ethernet_changes_is_found_again() {
+    let Some((_turn, [first, second])) = hosts() else { return };
+    if guest_door().is_some() {
+        return skip("the address of a guest is the machine's");
+    }
+    let set = |address: &str| {
+        let status = ip(&second).args(["link", "set", "eth0", "address", address]).status();
+        assert!(status.is_ok_and(|status| status.success()), "{second} keeps its address");
+        // What an announcement would do.
+        let status = ip(&first).args(["neigh", "flush", "dev", "eth0"]).status();
+        assert!(status.is_ok_and(|status| status.success()), "{first} forgets nobody");
+    };
+    let shown = ip(&second).args(["-o", "link", "show", "eth0"]).output().expect("ip");
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    let before = shown.split("link/ether ").nth(1).and_then(|rest| rest.split(' ').next());
+    let before = before.expect("an address").to_owned();
+    for frames in ["yes", "no"] {
+        let variables = [("WEFT_FRAMES", frames), ("WEFT_VERBOSE", "1")];
+        let outcome = run_words(&variables, &["return", "200", "1000"], || set("02:57:65:66:74:01"));
+        set(&before);
+        outcome.demand(outcome.ended == Ended::Code(0), "the job must end well");
+        let told = if frames == "yes" { "leave in frames of Ethernet" } else { "WEFT_FRAMES=no" };
+        outcome.demand(outcome.stderr.contains(told), &format!("{told:?} must be said"));
+        let ends = outcome.stdout.matches("bytes to the end").count();
+        outcome.demand(ends == RANKS as usize, "all must come to the end");
     }
 }
 

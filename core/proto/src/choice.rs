@@ -156,7 +156,8 @@ mod tests {
 
     #[test]
     fn messages_with_gaps_are_cut_by_what_their_blocks_cost() {
-        let limits = SendLimits { packet: 32768, full: 32768, single: 32768, eager: 65536, lead: 32768, piece: 16384 };
+        let limits =
+            SendLimits { packet: 32768, full: 32768, single: 32768, eager: 65536, lead: 32768, piece: 16384 };
         // Twice what is copied while a packet is made: two packets of that size.
         assert_eq!(single_with_gaps(8, &limits), 4096);
         assert_eq!(piece_with_gaps(8000, 8, false, &limits), 4096);

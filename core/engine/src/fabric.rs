@@ -289,8 +289,11 @@ impl Fabric {
     pub fn why(&self) -> Option<String> {
         match self {
             Fabric::Softroce(rdma) => Some(match rdma.hca().wire().lacks_frames() {
-                None => "softroce: short packets to neighbours leave in frames of Ethernet (WEFT_FRAMES)".to_owned(),
-                Some(why) => format!("softroce: packets leave by UDP sockets, not in frames of Ethernet: {why}"),
+                None => "softroce: short packets to neighbours leave in frames of Ethernet (WEFT_FRAMES)"
+                    .to_owned(),
+                Some(why) => {
+                    format!("softroce: packets leave by UDP sockets, not in frames of Ethernet: {why}")
+                }
             }),
             Fabric::Verbs(rdma) => {
                 let most = rdma.connections().1;

@@ -3,7 +3,7 @@
 //! The kernel looks up the way of every datagram that an unconnected socket sends; a connected one keeps it, which saves a
 //! sixth of the time between two hosts. Each has a port of its own, as the protocol allows (annex A17.3.1.1: any source port),
 //! so nothing comes in here but news of datagrams that did not arrive. Answers go to the device's port.
-//! Packets that leave alone go past the sockets where they can: [`crate::frames`].
+//! Single packets, and a few together, go past the sockets where they can: [`crate::frames`].
 
 use crate::frames::{Frame, Link};
 use crate::hosts::Hosts;
@@ -25,12 +25,12 @@ pub(crate) struct Exit {
     pub(crate) to: SocketAddr,
     pub(crate) from: SocketAddr,
     pub(crate) socket: UdpSocket,
-    single: Single,
+    short: Short,
 }
 
-/// How a packet leaves that leaves alone.
+/// How one datagram leaves, or a few together.
 #[derive(Debug)]
-enum Single {
+enum Short {
     /// By the socket, until the peer is doubted.
     BySocket,
     /// By the socket, until the peer is heard.
@@ -64,7 +64,7 @@ impl Exits {
     pub(crate) fn set_frames(&mut self, wanted: bool) {
         self.link = if wanted { Link::open(self.local) } else { Err("WEFT_FRAMES=no") };
         self.doubts = wanted;
-        self.open.iter_mut().for_each(|exit| exit.single = Single::Doubted);
+        self.open.iter_mut().for_each(|exit| exit.short = Short::Doubted);
     }
 
     /// Why there are no frames, if so.
@@ -109,13 +109,13 @@ impl Exits {
     pub(crate) fn send(&mut self, to: SocketAddr, datagram: &[u8]) -> Option<Result<usize, Errno>> {
         self.find(to)?;
         let exit = self.open.first_mut()?;
-        if let (Single::InFrame(frame), Ok(link)) = (&mut exit.single, &self.link)
+        if let (Short::InFrame(frame), Ok(link)) = (&mut exit.short, &self.link)
             && Frame::takes(datagram)
         {
             match link.send(frame, datagram) {
                 sent @ (Ok(_) | Err(Errno::EAGAIN | Errno::ENOBUFS)) => return Some(sent),
                 // The interface is down or gone: the kernel knows best.
-                Err(_) => exit.single = Single::BySocket,
+                Err(_) => exit.short = Short::BySocket,
             }
         }
         Some(send(exit.socket.as_raw_fd(), datagram, MsgFlags::empty()))
@@ -129,7 +129,7 @@ impl Exits {
     ) -> Option<Result<usize, Errno>> {
         self.find(to)?;
         let exit = self.open.first_mut()?;
-        if let (Single::InFrame(frame), Ok(link)) = (&mut exit.single, &mut self.link)
+        if let (Short::InFrame(frame), Ok(link)) = (&mut exit.short, &mut self.link)
             && link.takes_together(datagrams)
         {
             match link.send_together(frame, datagrams) {
@@ -154,11 +154,11 @@ impl Exits {
             self.doubts = false;
             return;
         };
-        let doubted = self.open.iter_mut().filter(|exit| matches!(exit.single, Single::Doubted));
+        let doubted = self.open.iter_mut().filter(|exit| matches!(exit.short, Short::Doubted));
         self.doubts = false;
         for exit in doubted {
             if exit.to.ip() == from {
-                exit.single = link.frame(exit.from, exit.to).map_or(Single::BySocket, Single::InFrame);
+                exit.short = link.frame(exit.from, exit.to).map_or(Short::BySocket, Short::InFrame);
             } else {
                 self.doubts = true;
             }
@@ -168,7 +168,7 @@ impl Exits {
     /// An answer from an address is overdue: what the kernel knows of it will be told by the socket.
     pub(crate) fn doubt(&mut self, to: SocketAddr) {
         let Some(exit) = self.open.iter_mut().find(|exit| exit.to == to) else { return };
-        exit.single = Single::Doubted;
+        exit.short = Short::Doubted;
         self.doubts = self.link.is_ok();
     }
 
@@ -189,7 +189,7 @@ fn open(local: IpAddr, to: SocketAddr) -> io::Result<Exit> {
         IpAddr::V4(_) => setsockopt(&socket, sockopt::Ipv4RecvErr, &true)?,
         IpAddr::V6(_) => setsockopt(&socket, sockopt::Ipv6RecvErr, &true)?,
     }
-    Ok(Exit { to, from: socket.local_addr()?, socket, single: Single::Doubted })
+    Ok(Exit { to, from: socket.local_addr()?, socket, short: Short::Doubted })
 }
 
 /// What an error at a connected socket says of its other end.

@@ -291,7 +291,7 @@ impl Wire for Udp {
 }
 
 impl Udp {
-    /// Sets whether packets that leave alone may leave in frames of their own, where they can.
+    /// Sets whether short packets may leave in frames of Ethernet, where they can.
     pub fn set_frames(&mut self, wanted: bool) {
         self.exits.set_frames(wanted);
     }

@@ -248,6 +248,8 @@ pub struct HcaLimits {
     pub latency: f64,
     /// Model: bytes per second of a port.
     pub bandwidth: f64,
+    /// Model: bytes per second of messages that the processors of both ends copy.
+    pub copied: f64,
     /// Model: seconds of registering a range and of giving it back.
     pub registration: f64,
     /// Model: seconds for each byte of it.

@@ -24,6 +24,10 @@ use weft_types::{Error, ErrorClass, Result};
 /// Most entries of a scatter or gather list that requests are built with.
 pub(crate) const MAX_SEGMENTS: usize = 16;
 
+/// Share of a port's bandwidth, and bytes per second, that packets reach which both ends copy.
+const COPIED: f64 = 0.65;
+const COPY_BANDWIDTH: f64 = 6e9;
+
 /// What was found out about a device, beside its limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
@@ -176,6 +180,7 @@ impl Context {
         let on_demand = self.pages_on_demand();
         let (max_inline, max_segments) = self.probe_queue_pair(&attr, device)?;
         let at_least_0 = |number: i32| u32::try_from(number).unwrap_or(0);
+        let bandwidth = if choice.emulated { 1e9 } else { bytes_per_second(&port) };
         let limits = HcaLimits {
             mtu: 128 << port.active_mtu.clamp(1, 5),
             max_message: port.max_msg_sz,
@@ -197,7 +202,9 @@ impl Context {
             // A doorbell is a write across the bus, or a call of the kernel.
             chains: true,
             latency: if choice.emulated { 20e-6 } else { 1.5e-6 },
-            bandwidth: if choice.emulated { 1e9 } else { bytes_per_second(&port) },
+            bandwidth,
+            // The copies bound it on fast cards.
+            copied: (bandwidth * COPIED).min(COPY_BANDWIDTH),
             registration: if choice.emulated { 5e-6 } else { 20e-6 },
             registration_per_byte: 0.05e-9,
         };

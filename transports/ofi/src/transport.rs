@@ -448,7 +448,12 @@ impl Transport for Ofi {
 
     #[inline]
     fn push_out(&mut self) {
+        // Progress ends its own turn: otherwise a call of the program ends.
+        let ends_call = !self.in_turn();
         self.end_turn();
+        if ends_call && self.holds_back() {
+            self.insist();
+        }
     }
 
     fn has_left(&self) -> bool {

@@ -173,3 +173,36 @@ fn what_waits_for_a_lost_peer_is_dropped() {
     assert_eq!(one.messages(), before);
     assert!(one.has_left(), "nobody waits for it");
 }
+
+/// The library refuses until there is a connection. What a call that waits has sent leaves nevertheless before its end: the program may call nothing
+/// more for long.
+#[test]
+fn what_is_refused_at_first_has_left_when_a_call_ends() {
+    let Some(wanted) = wanted("tcp").or_else(|| wanted("tcp;ofi_rxm")) else { return };
+    // Beside other work the other thread may not run for as long as that goes on.
+    let has_come = (0..8).any(|_| {
+        let (mut ends, _cards) = all(2, &wanted);
+        let [one, other] = &mut ends[..] else { unreachable!("two ends") };
+        one.connect(PeerId(1)).unwrap();
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| {
+                let begun = std::time::Instant::now();
+                while begun.elapsed() < std::time::Duration::from_millis(500) {
+                    other.progress();
+                    other.push_out();
+                    if other.peek(PeerId(0)).is_some() {
+                        return true;
+                    }
+                    std::thread::yield_now();
+                }
+                false
+            });
+            one.progress();
+            one.send_inline(PeerId(1), header(0), &payload(0, 8)).expect("it waits for company");
+            one.push_out(); // The end of the turn.
+            one.push_out(); // That of the call.
+            waits.join().unwrap()
+        })
+    });
+    assert!(has_come, "it waits until the program calls again");
+}

@@ -5,13 +5,15 @@
 //! keep nothing back; those that follow leave by [`COMPANY`], or with `push_out`, if the owner says that calls may keep each other company.
 //!
 //! What is kept counts as sent: it has its number and its place in the window, and its slot in those with data. Nothing else goes to the peer before it
-//! (`Ofi::let_leave` comes first everywhere), so numbers in other messages never run ahead of packets. What the library refuses for now stays
-//! and is offered in the next turn; who loses the peer drops it.
+//! (`Ofi::let_leave` comes first everywhere), so numbers in other messages never run ahead of packets. What the library refuses for now, as it does
+//! until there is a connection, stays and is offered in the next turn; who loses the peer drops it. The program may call nothing for long after a
+//! call that waits, whose packets were taken long before: so its end moves what is refused, for a while ([`INSISTENCE`]).
 
 use super::{Ofi, Use};
 use crate::packet::{Together, What};
 use crate::slots::Slot;
-use weft_api::Refused;
+use std::time::Duration;
+use weft_api::{Refused, Transport};
 use weft_wire::Header;
 
 /// Packets to one peer in a row, outside of turns, that leave at once.
@@ -20,6 +22,10 @@ const ROW: u32 = 4;
 const COMPANY: u32 = 32;
 /// The longest payload that waits for company: several of them fit into a message.
 const SHORT: usize = 16 << 10;
+
+/// How long after the first refusal the end of a call goes on offering: a connection to a process that waits is made in a few milliseconds, also
+/// where both share a core; to one that computes it takes until that one calls.
+const INSISTENCE: Duration = Duration::from_millis(100);
 
 /// Packets that wait in a slot.
 #[derive(Debug)]
@@ -121,6 +127,26 @@ impl Ofi {
             self.begin_waiting();
         }
         self.leave_all();
+    }
+
+    /// Whether the library has refused packets that wait, not long ago.
+    #[inline]
+    pub(super) fn holds_back(&self) -> bool {
+        let fresh = |&number: &u32| {
+            let since = self.peers[number as usize].stuck;
+            since.is_some_and(|since| since.elapsed() < INSISTENCE)
+        };
+        self.company.peers.iter().any(fresh)
+    }
+
+    /// Offers them until they are taken or it is in vain.
+    #[cold]
+    pub(super) fn insist(&mut self) {
+        while self.holds_back() {
+            self.progress();
+            self.end_turn();
+            std::thread::yield_now();
+        }
     }
 
     fn leave_all(&mut self) {

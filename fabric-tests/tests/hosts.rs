@@ -311,6 +311,41 @@ fn a_neighbour_whose_address_of_ethernet_changes_is_found_again() {
     }
 }
 
+/// Jumbo frames are used where the network has them, and where one host has not, by nobody: each says what its interface carries.
+#[test]
+fn packets_are_as_long_as_both_networks_carry() {
+    let Some((_turn, [first, second])) = hosts() else { return };
+    if guest_door().is_some() {
+        return skip("the interfaces of guests carry 1500 bytes");
+    }
+    let switch = format!("{}switch", first.trim_end_matches(|digit: char| digit.is_ascii_digit()));
+    let set = |place: &str, interface: &str, bytes: &str| {
+        let status = ip(place).args(["link", "set", interface, "mtu", bytes]).status();
+        assert!(
+            status.is_ok_and(|status| status.success()),
+            "{interface} of {place} takes no packets of {bytes}"
+        );
+    };
+    let set_host = |host: &str, bytes: &str| {
+        let number = &host[switch.len() - "switch".len()..];
+        set(&switch, &format!("port{number}"), bytes);
+        set(host, "eth0", bytes);
+    };
+    for (of_second, wanted, told) in [("9000", "0", 4096), ("1500", "0", 4096), ("9000", "1500", 1024)] {
+        set_host(&first, "9000");
+        set_host(&second, of_second);
+        let variables = [("WEFT_VERBOSE", "1"), ("WEFT_LINK_MTU", wanted)];
+        let outcome = run_words(&variables, &["return", "20", "100"], || {});
+        set_host(&first, "1500");
+        set_host(&second, "1500");
+        outcome.demand(outcome.ended == Ended::Code(0), "the job must end well");
+        let told = format!("packets of up to {told} bytes");
+        outcome.demand(outcome.stderr.contains(&told), &format!("{told:?} must be said"));
+        let ends = outcome.stdout.matches("bytes to the end").count();
+        outcome.demand(ends == RANKS as usize, "all must come to the end");
+    }
+}
+
 #[test]
 fn a_process_that_computes_or_is_stopped_is_not_called_unreachable() {
     let Some((_turn, _)) = hosts() else { return };

@@ -17,7 +17,7 @@ use weft_api::zero_copy::{
 use weft_api::{Bell, Bells, Capabilities, Handler, Pollable, Refused, Sink, Transport};
 use weft_ofi::{Ofi, OfiBell, OfiDirectory, select::Wanted};
 use weft_rdma::{Directory, Rdma};
-use weft_softroce::{Card, Faults, Udp, UdpBell};
+use weft_softroce::{Card, Faults, Udp, UdpBell, link_mtu as softroce_link_mtu};
 use weft_types::params::{Choice as Setting, FaultPlan};
 use weft_types::{Error, ErrorClass, PeerId, Result};
 use weft_verbs::{RouteWish, Verbs, VerbsBell, Wish, choose, no_manager, own_numa_node, survey};
@@ -146,7 +146,7 @@ impl Fabric {
     }
 
     /// Opens `rails` (1 or 2) emulated RDMA devices at `address` for process `me`, whose datagrams are lost, doubled and overtaken as
-    /// `faults` says. Also returns how others find it: what their `directory` must answer.
+    /// `faults` says. No IP packet is longer than `link_mtu` bytes; 0: than the interface and the ways carry. Also returns how others find it: what their `directory` must answer.
     ///
     /// # Errors
     /// The socket cannot be had; what the device refused.
@@ -155,6 +155,7 @@ impl Fabric {
         address: IpAddr,
         rails: u32,
         faults: Option<&FaultPlan>,
+        link_mtu: u32,
         directory: Box<dyn Directory>,
     ) -> Result<(Fabric, String)> {
         let faults = faults.filter(|plan| plan.loss.of + plan.double + plan.overtake > 0.0);
@@ -164,7 +165,8 @@ impl Fabric {
             doubling: plan.double,
             overtaking: plan.overtake,
         });
-        let link_mtu = if address.is_loopback() { LOOPBACK_MTU } else { ETHERNET_MTU };
+        let carried = softroce_link_mtu(address);
+        let link_mtu = if link_mtu == 0 { carried } else { carried.min(link_mtu) };
         let open = || {
             Udp::open_with(address, Some(0), link_mtu, faults).map_err(|error| {
                 Error::new(
@@ -288,13 +290,17 @@ impl Fabric {
     /// What was chosen inside the fabric and why, where there was a choice; lines.
     pub fn why(&self) -> Option<String> {
         match self {
-            Fabric::Softroce(rdma) => Some(match rdma.hca().wire().lacks_frames() {
-                None => "softroce: short packets to neighbours leave in frames of Ethernet (WEFT_FRAMES)"
-                    .to_owned(),
-                Some(why) => {
-                    format!("softroce: packets leave by UDP sockets, not in frames of Ethernet: {why}")
-                }
-            }),
+            Fabric::Softroce(rdma) => {
+                let mtu = rdma.hca().limits().mtu;
+                Some(match rdma.hca().wire().lacks_frames() {
+                    None => format!(
+                        "softroce: packets of up to {mtu} bytes (WEFT_LINK_MTU); short ones to neighbours leave in frames of Ethernet (WEFT_FRAMES)"
+                    ),
+                    Some(why) => format!(
+                        "softroce: packets of up to {mtu} bytes (WEFT_LINK_MTU) leave by UDP sockets, not in frames of Ethernet: {why}"
+                    ),
+                })
+            }
             Fabric::Verbs(rdma) => {
                 let most = rdma.connections().1;
                 let (why, rings) = (&rdma.hca().choice().why, rdma.why_rings());
@@ -372,10 +378,6 @@ impl Fabric {
         }
     }
 }
-
-/// What one frame carries on the loopback, and where nothing better is known.
-const LOOPBACK_MTU: u32 = 65_536;
-const ETHERNET_MTU: u32 = 1_500;
 
 impl Transport for Fabric {
     type Bell = FabricBell;

@@ -182,7 +182,7 @@ fn world_on_nodes(nodes: &[u32], oversubscribed: bool) {
                 (0..ranks).filter(|&peer| nodes[peer as usize] == node).map(PeerId).collect();
             let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
             let (fabric, card) =
-                Fabric::softroce(PeerId(me), address, 1 + me % 2, None, Box::new(cards.clone())).unwrap();
+                Fabric::softroce(PeerId(me), address, 1 + me % 2, None, 0, Box::new(cards.clone())).unwrap();
             cards.0.lock().unwrap().insert(me, card);
             if peers.len() == 1 {
                 return Some(Transports::over(fabric));
@@ -210,7 +210,7 @@ fn a_sleeper_is_woken_by_either_way() {
     let fabric = |me: u32| {
         let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let (fabric, card) =
-            Fabric::softroce(PeerId(me), address, 1 + me % 2, None, Box::new(cards.clone())).unwrap();
+            Fabric::softroce(PeerId(me), address, 1 + me % 2, None, 0, Box::new(cards.clone())).unwrap();
         cards.0.lock().unwrap().insert(me, card);
         fabric
     };
@@ -330,7 +330,8 @@ fn forced(ranks: u32) -> (Vec<Transports>, File) {
     let (cards, segment) = (Cards::default(), weft_shm::create().unwrap());
     let open = |me: u32| {
         let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let (fabric, card) = Fabric::softroce(PeerId(me), address, 1, None, Box::new(cards.clone())).unwrap();
+        let (fabric, card) =
+            Fabric::softroce(PeerId(me), address, 1, None, 0, Box::new(cards.clone())).unwrap();
         cards.0.lock().unwrap().insert(me, card);
         let (segment, peers) = (segment.try_clone().unwrap(), (0..ranks).map(PeerId).collect());
         let node = NodeLocal { segment, local_index: me, peers, single_copy: false, oversubscribed: true };
@@ -378,7 +379,8 @@ fn on_two_nodes() -> (Vec<Transports>, File) {
     let (cards, segment) = (Cards::default(), weft_shm::create().unwrap());
     let open = |me: u32| {
         let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let (fabric, card) = Fabric::softroce(PeerId(me), address, 1, None, Box::new(cards.clone())).unwrap();
+        let (fabric, card) =
+            Fabric::softroce(PeerId(me), address, 1, None, 0, Box::new(cards.clone())).unwrap();
         cards.0.lock().unwrap().insert(me, card);
         fabric
     };

@@ -47,7 +47,8 @@ impl Lane {
 
     fn open(&self, me: u32) -> Fabric {
         let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let (fabric, card) = Fabric::softroce(PeerId(me), address, 1, None, Box::new(self.clone())).unwrap();
+        let (fabric, card) =
+            Fabric::softroce(PeerId(me), address, 1, None, 0, Box::new(self.clone())).unwrap();
         self.cards.lock().unwrap().insert(me, card);
         fabric
     }

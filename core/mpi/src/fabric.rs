@@ -236,6 +236,7 @@ fn fabric(
         connections: parameters.connections,
         rings: parameters.rings,
         frames: parameters.frames,
+        link_mtu: parameters.link_mtu,
         routes: RouteWish {
             ask: parameters.routes,
             service_level: parameters.service_level.0,
@@ -309,6 +310,7 @@ pub(crate) struct Opener {
     connections: u32,
     rings: Choice,
     frames: bool,
+    link_mtu: u32,
     routes: RouteWish,
     /// Those of datagrams.
     faults: Option<FaultPlan>,
@@ -357,7 +359,8 @@ impl Opener {
                 Fabric::verbs(self.me, address, self.rail.as_deref(), self.rails, self.routes, directory)
             }
             Way::Softroce | Way::Shm | Way::Ofi => {
-                Fabric::softroce(self.me, self.address, self.rails, self.faults.as_ref(), directory)
+                let faults = self.faults.as_ref();
+                Fabric::softroce(self.me, self.address, self.rails, faults, self.link_mtu, directory)
             }
         }?;
         fabric.set_connections(self.connections);

@@ -186,6 +186,8 @@ parameters! {
         "Whether a process gives peers that talk often rings in its memory, into which their devices write short messages, instead of receive requests. auto: where an RDMA device says of a connection that it writes bytes in order, so that nothing else must tell of them. Half a MiB for 16 peers at a time.";
     frames: bool = "yes", "WEFT_FRAMES",
         "Whether short packets of softroce leave in Ethernet frames of their own, past UDP and IP of the kernel (and rules for what leaves the host): to hosts in the network of the own interface, where the process may send such (CAP_NET_RAW). no: all by UDP sockets.";
+    link_mtu: u32 = "0", "WEFT_LINK_MTU",
+        "Longest IP packet in bytes that softroce sends; shorter ones carry 256, 512, 1024, 2048 or 4096 bytes of a message. 0: what the network interface and the way to each peer carry as far as the kernel knows. For networks where something between carries less than the interfaces say (1500).";
     routes: Routes = "auto", "WEFT_ROUTES",
         "Whether librdmacm is asked for the route to each peer over RDMA devices (verbs): service level, traffic class, hop limit, rate, bytes of a packet and lifetime, as the subnet manager (InfiniBand) or the administrator (RoCE) has them. auto: where it can be asked; otherwise the defaults. no: never. require: what it gives no route to is not reached, and says why. WEFT_VERBOSE=1 says what came of it.";
     service_level: ServiceLevel = "auto", "WEFT_SERVICE_LEVEL",

@@ -4,7 +4,7 @@ use crate::device::{Device, Event, Flow, enlist, note_deadline};
 use crate::memory::Memory;
 use crate::requester::Ended;
 use crate::responder::{Outcome, Surroundings};
-use crate::wire::{Operation, Packet, icrc};
+use crate::wire::{Operation, Packet};
 use std::net::SocketAddr;
 use weft_api::verbs::{Nanos, QueuePairNumber, QueuePairPlan};
 
@@ -18,7 +18,7 @@ impl<M: Memory> Device<M> {
     /// As [`Device::receive`], for drivers whose device has several addresses: the flow says to which of them it came.
     pub fn receive_by(&mut self, now: Nanos, flow: Flow, identification: u16, datagram: &[u8]) {
         let from = flow.source;
-        let Some(bytes) = icrc::open(flow, identification, datagram) else {
+        let Some(bytes) = self.arriving.open(flow, identification, datagram) else {
             self.counters.corrupt += 1;
             return;
         };

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use weft_api::verbs::{
     Access, Completion, CompletionQueueId, Data, DeviceAddress, DeviceBuffer, Hca, HcaLimits, HcaRefusal,
     MOST_ADDRESSES, Nanos, PortAddress, ProtectionDomain, QueuePairNumber, QueuePairPlan, RegionKeys, Remote,
-    RemoteAddress, Segment, Sending, Service, SharedReceiveQueueId, Work, WorkRequest,
+    RemoteAddress, Route, Segment, Sending, Service, SharedReceiveQueueId, Work, WorkRequest,
 };
 
 /// Datagrams taken in before answers leave, and given out before the caller gets its turn.
@@ -273,6 +273,10 @@ impl<W: Wire> Hca for Card<W> {
     fn addresses(&self) -> Vec<PortAddress> {
         let own = [self.device.local()].into_iter();
         own.chain(self.wire.more_addresses()).take(MOST_ADDRESSES).map(PortAddress::routable).collect()
+    }
+
+    fn route(&mut self, to: DeviceAddress, _: u8) -> Route {
+        Route::Known { mtu: self.wire.mtu_to(to.socket) }
     }
 
     fn now(&self) -> Nanos {

@@ -7,7 +7,7 @@ use crate::queues::{CompletionQueue, ReceiveQueue};
 use crate::request::{self, MAX_INLINE, MAX_MESSAGE, Posted, Received, Segments};
 use crate::requester::{Ended, Requester, USUAL_WINDOW};
 use crate::responder::Responder;
-use crate::wire::icrc;
+use crate::wire::sums::Sums;
 use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use weft_api::numbers::NumberMap;
@@ -75,6 +75,9 @@ pub struct Device<M> {
     overdue: Vec<SocketAddr>,
     /// Whose answers are.
     doubted: Vec<SocketAddr>,
+    /// The invariant CRCs of what leaves and of what comes in.
+    pub(crate) leaving: Sums,
+    pub(crate) arriving: Sums,
 }
 
 impl<M: Memory> Device<M> {
@@ -99,6 +102,8 @@ impl<M: Memory> Device<M> {
             patient: false,
             overdue: Vec::new(),
             doubted: Vec::new(),
+            leaving: Sums::default(),
+            arriving: Sums::default(),
         }
     }
 
@@ -531,7 +536,7 @@ impl<M: Memory> Device<M> {
                 self.settle(number, ended);
             }
             if let Some(to) = to {
-                icrc::seal(Flow { source: source(to, service), destination: to }, datagram);
+                self.leaving.seal(Flow { source: source(to, service), destination: to }, datagram);
                 self.counters.sent += 1;
                 return Some(to);
             }

@@ -60,6 +60,11 @@ impl Exits {
         Exits { local, open, exhausted: false, hosts, link: Link::open(local), doubts: false }
     }
 
+    /// Where all of them leave from.
+    pub(crate) fn local(&self) -> IpAddr {
+        self.local
+    }
+
     /// Sets whether frames are used.
     pub(crate) fn set_frames(&mut self, wanted: bool) {
         self.link = if wanted { Link::open(self.local) } else { Err("WEFT_FRAMES=no") };
@@ -109,8 +114,8 @@ impl Exits {
     pub(crate) fn send(&mut self, to: SocketAddr, datagram: &[u8]) -> Option<Result<usize, Errno>> {
         self.find(to)?;
         let exit = self.open.first_mut()?;
-        if let (Short::InFrame(frame), Ok(link)) = (&mut exit.short, &self.link)
-            && Frame::takes(datagram)
+        if let (Short::InFrame(frame), Ok(link)) = (&mut exit.short, &mut self.link)
+            && frame.takes(datagram)
         {
             match link.send(frame, datagram) {
                 sent @ (Ok(_) | Err(Errno::EAGAIN | Errno::ENOBUFS)) => return Some(sent),

@@ -13,6 +13,7 @@
 //!
 //! [`Exit::doubt`]: crate::exits::Exit::doubt
 
+use crate::length::link_mtu;
 use nix::errno::Errno;
 use nix::ifaddrs::{InterfaceAddress, getifaddrs};
 use nix::net::if_::InterfaceFlags;
@@ -31,8 +32,12 @@ const IP: usize = 20;
 const UDP: usize = 8;
 const HEADERS: usize = ETHERNET + IP + UDP;
 
-/// Bytes of the longest datagram: what a usual frame carries.
-const MOST: usize = 1500 - IP - UDP;
+/// Bytes of the longest datagram: a packet of 4096 bytes with its own headers.
+const MOST: usize = 4096 + 64;
+
+/// Bytes of the longest datagram that the kernel keeps in one piece without being told: a page holds it with its headers and what the kernel adds.
+/// Of longer ones it asks for pages, .7 us more, unless the header in front says that all is header.
+const MOST_IN_A_PAGE: usize = 3800;
 
 /// Most datagrams that leave in one frame: two take 4.6 us so and 5.3 by a socket that cuts, five 5.6 and 6.0, seventeen 8.0 either way.
 const FEW: usize = 8;
@@ -56,6 +61,8 @@ pub(crate) struct Link {
     station: Station,
     own: Ipv4Addr,
     mask: u32,
+    /// Bytes of the longest datagram that it carries whole.
+    most: usize,
 }
 
 impl Link {
@@ -85,7 +92,8 @@ impl Link {
         let socket = open(link).ok_or("the process has no CAP_NET_RAW")?;
         let cutter = open(link).filter(|cutter| setsockopt(cutter, FrontHeader, &true).is_ok());
         let interface = interface.interface_name.clone();
-        Ok(Link { socket, cutter, interface, station, own, mask: mask.to_bits() })
+        let most = link_mtu(local) as usize - IP - UDP;
+        Ok(Link { socket, cutter, interface, station, own, mask: mask.to_bits(), most })
     }
 
     /// What packets from here to a neighbour look like; `None`: it is none, or not known now.
@@ -97,12 +105,21 @@ impl Link {
         }
         let neighbours = std::fs::read_to_string(NEIGHBOURS).ok()?;
         let station = station_of(&neighbours, *target.ip(), &self.interface)?;
-        Some(Frame::new(self.station, station, from, to))
+        Some(Frame::new(self.station, station, from, to, self.most))
     }
 
     /// Sends a datagram in its frame. It must not be longer than [`Frame::takes`] says.
     #[inline]
-    pub(crate) fn send(&self, frame: &mut Frame, datagram: &[u8]) -> Result<usize, Errno> {
+    pub(crate) fn send(&mut self, frame: &mut Frame, datagram: &[u8]) -> Result<usize, Errno> {
+        if datagram.len() > MOST_IN_A_PAGE
+            && let Some(cutter) = &self.cutter
+        {
+            let sent = send(cutter.as_raw_fd(), frame.around_in_one(datagram), MsgFlags::empty());
+            match sent {
+                Ok(_) | Err(Errno::EAGAIN | Errno::ENOBUFS) => return sent,
+                Err(_) => self.cuts_nothing(),
+            }
+        }
         send(self.socket.as_raw_fd(), frame.around(datagram), MsgFlags::empty())
     }
 
@@ -170,6 +187,8 @@ fn station_of(neighbours: &str, address: Ipv4Addr, interface: &str) -> Option<St
 #[derive(Debug)]
 pub(crate) struct Frame {
     bytes: Box<[u8; FRONT + HEADERS + MOST]>,
+    /// Bytes of the longest datagram.
+    most: usize,
     /// The sum of the IP header without its length, and of the addresses and the protocol, which the checksum of UDP covers.
     header: u32,
     addresses: u32,
@@ -181,7 +200,7 @@ const AT_UDP: usize = AT_IP + IP;
 const AT_DATA: usize = AT_UDP + UDP;
 
 impl Frame {
-    fn new(station: Station, neighbour: Station, from: SocketAddr, to: SocketAddr) -> Frame {
+    fn new(station: Station, neighbour: Station, from: SocketAddr, to: SocketAddr, most: usize) -> Frame {
         let mut bytes = Box::new([0; FRONT + HEADERS + MOST]);
         bytes[FRONT..FRONT + 6].copy_from_slice(&neighbour);
         bytes[FRONT + 6..FRONT + 12].copy_from_slice(&station);
@@ -192,13 +211,13 @@ impl Frame {
         bytes[AT_IP + 10..AT_IP + 12].fill(0);
         let header = sum(&bytes[AT_IP..AT_UDP]);
         let addresses = sum(&bytes[AT_IP + 12..AT_UDP]) + u32::from(bytes[AT_IP + 9]);
-        Frame { bytes, header, addresses }
+        Frame { bytes, most: most.min(MOST), header, addresses }
     }
 
     /// Whether it has room for a datagram.
     #[inline]
-    pub(crate) fn takes(datagram: &[u8]) -> bool {
-        datagram.len() <= MOST
+    pub(crate) fn takes(&self, datagram: &[u8]) -> bool {
+        datagram.len() <= self.most
     }
 
     /// The frame of a datagram.
@@ -211,6 +230,14 @@ impl Frame {
         &self.bytes[FRONT..AT_DATA + datagram.len()]
     }
 
+    /// The frame of a long datagram behind a header that wants nothing done, but all of it in one piece.
+    fn around_in_one(&mut self, datagram: &[u8]) -> &[u8] {
+        let whole = self.around(datagram).len();
+        self.bytes[..FRONT].fill(0);
+        self.bytes[2..4].copy_from_slice(&(whole as u16).to_ne_bytes());
+        &self.bytes[..FRONT + whole]
+    }
+
     /// What is in front of several in one frame: how it is to be cut (section 5.1.6 of the specification of virtio), and the headers, of
     /// which the kernel makes those of each.
     fn in_front_of(&mut self, datagrams: &[Vec<u8>]) -> &[u8] {
@@ -219,7 +246,8 @@ impl Frame {
         let length = datagrams.iter().map(Vec::len).sum();
         let each = datagrams.first().map_or(0, Vec::len) as u16;
         let udp = self.set_length(length);
-        let words = [HEADERS as u16, each, (ETHERNET + IP) as u16, 6];
+        // All of it is header, as far as the kernel must know: then it is kept in one piece.
+        let words = [(HEADERS + length) as u16, each, (ETHERNET + IP) as u16, 6];
         self.bytes[..2].copy_from_slice(&[WANTS_CHECKSUM, BY_UDP]);
         for (place, word) in self.bytes[2..FRONT].chunks_exact_mut(2).zip(words) {
             place.copy_from_slice(&word.to_ne_bytes());

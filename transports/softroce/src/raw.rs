@@ -7,8 +7,8 @@
 
 use crate::bell::{Due, UdpBell};
 use crate::card::Card;
+use crate::length::packet_mtu;
 use crate::trace::with_headers;
-use crate::udp::packet_mtu;
 use crate::way::{Arrival, Wire};
 use crate::wire::UDP_PORT;
 use crate::wire::icrc::{Flow, icrc};

@@ -254,4 +254,8 @@ impl<W: Wire, O: Write> Wire for Traced<W, O> {
     fn mtu(&self) -> u32 {
         self.wire.mtu()
     }
+
+    fn mtu_to(&self, to: SocketAddr) -> u32 {
+        self.wire.mtu_to(to)
+    }
 }

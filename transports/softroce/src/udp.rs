@@ -9,6 +9,7 @@ use crate::card::Card;
 use crate::entrance::{Doors, Entrance, Look};
 use crate::exits::{self, Exits};
 use crate::faults::{Faults, Mischief};
+use crate::length::{packet_mtu, path_mtu};
 use crate::requester::USUAL_WINDOW;
 use crate::way::{Arrival, Clock, Unreachable, Wire, is_of_connection};
 use crate::wire::UDP_PORT;
@@ -25,13 +26,12 @@ use std::time::Instant;
 use weft_api::sleepers::Sleepers;
 use weft_api::verbs::Nanos;
 
-/// Headers around a packet's payload that an Ethernet frame of 1500 bytes must hold as well: IP, UDP, the longest of ours, CRC.
-const HEADERS: u32 = 40 + 8 + 12 + 28 + 4;
-
 /// Bytes the kernel shall hold for us; it may hold fewer.
 const SOCKET_BUFFER: usize = 8 << 20;
 /// Packets of a connection under way where it does: of a few such peers they find room at the same time, even if each takes a page or two.
 const WIDE: u32 = 512;
+/// And where it holds little and packets are long.
+const LEAST_WINDOW: u32 = 16;
 
 /// Most datagrams that leave with one call (the kernel's limit), and most bytes of them.
 const MOST_JOINED: usize = 64;
@@ -131,7 +131,7 @@ impl Joined {
 
 impl Udp {
     /// Opens a card at `address`; port 0 lets the system choose, which other programs' devices cannot talk to (they want 4791).
-    /// `link_mtu` is that of the network interface, 1500 where nothing better is known.
+    /// `link_mtu` is that of the network interface: [`crate::link_mtu`].
     ///
     /// # Errors
     /// Of the system.
@@ -240,8 +240,11 @@ impl Wire for Udp {
     }
 
     fn goes_on(&self) -> bool {
-        // Datagrams that came together seldom come alone, nor do those of a stream.
-        self.given < self.came || self.each < self.came || self.streak >= STREAM
+        // Behind as many together as leave in one call there are often others, and in a stream. Fewer are the end of what somebody had to say, and a look in vain
+        // is half a microsecond in which nobody has them.
+        let many = self.each < self.came
+            && (self.came >= self.each * FIRST_JOINED || self.came + self.each > MOST_BYTES);
+        self.given < self.came || many || self.streak >= STREAM
     }
 
     fn source(&mut self, to: SocketAddr) -> Option<SocketAddr> {
@@ -283,10 +286,16 @@ impl Wire for Udp {
         self.mtu
     }
 
+    fn mtu_to(&self, to: SocketAddr) -> u32 {
+        // A router may be between, or another network.
+        path_mtu(self.exits.local(), to).map_or(self.mtu, |path| self.mtu.min(packet_mtu(path)))
+    }
+
     fn room(&self) -> u32 {
         // The other end's is taken to be like this one.
         let granted = getsockopt(&self.doors.own, sockopt::RcvBuf).unwrap_or(0);
-        if granted >= SOCKET_BUFFER { WIDE } else { USUAL_WINDOW }
+        let packets = granted as u32 / (self.mtu + 256);
+        if granted >= SOCKET_BUFFER { WIDE } else { packets.clamp(LEAST_WINDOW, USUAL_WINDOW) }
     }
 }
 
@@ -536,11 +545,6 @@ fn drain_errors(socket: &UdpSocket) {
 fn socket_address(storage: &SockaddrStorage) -> Option<SocketAddr> {
     let v4 = storage.as_sockaddr_in().map(|v4| SocketAddr::V4((*v4).into()));
     v4.or_else(|| storage.as_sockaddr_in6().map(|v6| SocketAddr::V6((*v6).into())))
-}
-
-/// The largest payload of packets that a network interface with such frames carries whole.
-pub(crate) fn packet_mtu(link_mtu: u32) -> u32 {
-    [4096, 2048, 1024, 512].into_iter().find(|mtu| mtu + HEADERS <= link_mtu).unwrap_or(256)
 }
 
 #[cfg(test)]

@@ -118,6 +118,11 @@ pub trait Wire {
     }
     /// Largest payload of a packet that the way carries whole.
     fn mtu(&self) -> u32;
+    /// The same of the way to an address, where that is known to carry less.
+    fn mtu_to(&self, to: SocketAddr) -> u32 {
+        let _ = to;
+        self.mtu()
+    }
     /// Packets of one connection that find room at the other end while nobody takes them in, as far as is known.
     fn room(&self) -> u32 {
         USUAL_WINDOW

@@ -3,23 +3,40 @@
 use super::*;
 
 const FROM: &str = "10.9.0.1:49443";
+/// What a usual frame carries.
+const USUAL: usize = 1472;
+
 const TO: &str = "10.9.0.2:4791";
 
 fn frame() -> Frame {
-    Frame::new([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2], FROM.parse().unwrap(), TO.parse().unwrap())
+    Frame::new([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2], FROM.parse().unwrap(), TO.parse().unwrap(), USUAL)
 }
 
 #[test]
 fn a_frame_holds_the_packet_that_a_socket_would_send() {
     let mut frame = frame();
-    for length in [40, 0, 1024, 1, MOST, 16] {
+    for length in [40, 0, 1024, 1, USUAL, 16] {
         let datagram: Vec<u8> = (0..length).map(|at| at as u8).collect();
         let bytes = frame.around(&datagram);
         assert_eq!(bytes[..ETHERNET], [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0]);
         let (from, to) = (FROM.parse().unwrap(), TO.parse().unwrap());
         assert_eq!(bytes[ETHERNET..], crate::trace::with_headers(from, to, 0, &datagram), "{length} bytes");
     }
-    assert!(Frame::takes(&[0; MOST]) && !Frame::takes(&[0; MOST + 1]));
+    assert!(frame.takes(&[0; USUAL]) && !frame.takes(&[0; USUAL + 1]));
+    frame.most = MOST;
+    assert_eq!(frame.around(&[5; MOST]).len(), HEADERS + MOST);
+}
+
+#[test]
+fn a_long_datagram_is_kept_in_one_piece() {
+    let mut frame = frame();
+    frame.in_front_of(&[vec![1; 1040], vec![2; 1040]]);
+    let datagram: Vec<u8> = (0..MOST).map(|at| at as u8).collect();
+    let plain = frame.around(&datagram).to_vec();
+    let whole = ((HEADERS + MOST) as u16).to_ne_bytes();
+    let bytes = frame.around_in_one(&datagram);
+    assert_eq!(bytes[..FRONT], [0, 0, whole[0], whole[1], 0, 0, 0, 0, 0, 0]);
+    assert_eq!(bytes[FRONT..], plain);
 }
 
 #[test]
@@ -30,7 +47,7 @@ fn several_in_one_frame_say_where_they_are_cut() {
     let bytes = frame.in_front_of(&[vec![1; 1040], vec![2; 1040], vec![3; 17]]);
     let word = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
     assert_eq!((bytes[0], bytes[1]), (1, 5));
-    assert_eq!((word(2), word(4), word(6), word(8)), (42, 1040, 34, 6));
+    assert_eq!((word(2), word(4), word(6), word(8)), (42 + 2097, 1040, 34, 6));
     let from_ip = &bytes[AT_IP..];
     assert_eq!(fold(sum(&from_ip[..IP])), 0xffff, "the checksum of the IP header");
     assert_eq!(from_ip[2..4], (28 + 2097_u16).to_be_bytes());

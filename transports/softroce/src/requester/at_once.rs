@@ -8,7 +8,7 @@ use crate::device::{Device, note_deadline};
 use crate::emission::emit;
 use crate::memory::Memory;
 use crate::request::{Data, Few, Posted};
-use crate::wire::icrc::{self, Flow};
+use crate::wire::icrc::Flow;
 use crate::wire::{Opcode, Packet};
 use std::net::SocketAddr;
 use weft_api::verbs::{Nanos, QueuePairNumber, QueuePairState, Work};
@@ -65,7 +65,7 @@ impl<M: Memory> Device<M> {
             note_deadline(&mut self.deadlines, pair);
         }
         let to = remote.address.socket;
-        icrc::seal(Flow { source: source(to), destination: to }, datagram);
+        self.leaving.seal(Flow { source: source(to), destination: to }, datagram);
         self.counters.sent += 1;
         Some(to)
     }

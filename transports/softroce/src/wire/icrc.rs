@@ -4,6 +4,7 @@
 //! packet, with all that may change on the way replaced by ones. Addresses are covered, so address translation breaks it. It is
 //! sent with its least significant byte first.
 
+use crc32fast::Hasher;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::LazyLock;
 
@@ -37,12 +38,41 @@ const BLOCK: usize = 16;
 /// `identification` is the field of the IPv4 header; for IPv6 it means nothing. Sockets of UDP do not show it: where both ends
 /// are ours, it is taken to be 0, whatever the kernel wrote.
 pub fn icrc(flow: Flow, identification: u16, packet: &[u8]) -> u32 {
-    let udp_bytes = (8 + packet.len() + 4) as u16;
+    let mut head = [0; HEAD];
+    let begin = headers(flow, identification, packet.len(), &mut head);
+    let (near, rest) = packet.split_at(packet.len().min(HEAD - begin));
+    let end = begin + near.len();
+    head[begin..end].copy_from_slice(near);
+    if near.len() > 4 {
+        head[begin + 4] = 0xff; // Congestion marks and the reserved bits beside them.
+    }
+    let mut crc = BEGIN.clone();
+    crc.update(&head[..end]);
+    if !rest.is_empty() {
+        crc.update(rest);
+    }
+    crc.finalize()
+}
+
+// What the processor can is asked for once.
+static BEGIN: LazyLock<Hasher> = LazyLock::new(|| Hasher::new_with_initial(!0));
+
+/// How far the CRC has come in front of a packet so long.
+pub(super) fn beginning(flow: Flow, identification: u16, length: usize) -> Hasher {
+    let mut head = [0; HEAD];
+    let end = headers(flow, identification, length, &mut head);
+    let mut crc = BEGIN.clone();
+    crc.update(&head[..end]);
+    crc
+}
+
+/// Writes what is covered in front of a packet so long, and says where it ends.
+fn headers(flow: Flow, identification: u16, length: usize, head: &mut [u8; HEAD]) -> usize {
+    let udp_bytes = (8 + length + 4) as u16;
     let addresses = (flow.source.ip(), flow.destination.ip());
     let ip_bytes = if matches!(addresses, (IpAddr::V4(_), IpAddr::V4(_))) { 20 } else { 40 };
     // Zeroes in front change nothing where the division begins with zero: then the first four bytes of ones are zeroes.
-    let mut head = [0; HEAD];
-    let ones = (8 + ip_bytes + 8 + packet.len()).wrapping_neg() % BLOCK + 4;
+    let ones = (8 + ip_bytes + 8 + length).wrapping_neg() % BLOCK + 4;
     head[ones..ones + 4].fill(0xff);
     let ip = &mut head[ones + 4..];
     match addresses {
@@ -75,20 +105,7 @@ pub fn icrc(flow: Flow, identification: u16, packet: &[u8]) -> u32 {
     udp[2..4].copy_from_slice(&flow.destination.port().to_be_bytes());
     udp[4..6].copy_from_slice(&udp_bytes.to_be_bytes());
     udp[6..].fill(0xff); // The checksum.
-    let (near, rest) = packet.split_at(packet.len().min(HEAD - begin));
-    let end = begin + near.len();
-    head[begin..end].copy_from_slice(near);
-    if near.len() > 4 {
-        head[begin + 4] = 0xff; // Congestion marks and the reserved bits beside them.
-    }
-    // What the processor can is asked for once.
-    static BEGIN: LazyLock<crc32fast::Hasher> = LazyLock::new(|| crc32fast::Hasher::new_with_initial(!0));
-    let mut crc = BEGIN.clone();
-    crc.update(&head[..end]);
-    if !rest.is_empty() {
-        crc.update(rest);
-    }
-    crc.finalize()
+    begin
 }
 
 /// Appends the invariant CRC to a packet.

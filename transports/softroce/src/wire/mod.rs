@@ -6,6 +6,7 @@
 mod headers;
 pub mod icrc;
 mod opcode;
+pub mod sums;
 
 pub use headers::{Aeth, AtomicEth, Deth, Reth, Syndrome};
 pub use opcode::{Opcode, Operation};

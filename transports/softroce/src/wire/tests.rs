@@ -153,6 +153,39 @@ fn the_invariant_crc_is_the_same_however_long_the_packet() {
     }
 }
 
+/// Packets of many lengths and ways in any order, with marks that change: what is remembered of one never counts for another.
+#[test]
+fn crcs_of_many_packets_are_those_of_each() {
+    let mut random = 0x2545_f491_4f6c_dd1d_u64;
+    let mut next = move |below: usize| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random as usize % below
+    };
+    let mut sums = sums::Sums::default();
+    let mut bytes: Vec<u8> = (0..4200_u32).map(|at| (at * 13 + at / 256) as u8).collect();
+    let mut usual = 1040;
+    for _ in 0..20_000 {
+        let port = |number: usize| 0xc000 + number as u16;
+        let end = |host: usize, port| SocketAddr::from((Ipv4Addr::new(10, 7, 0, host as u8), port));
+        let flow = Flow { source: end(next(3), port(next(2))), destination: end(next(2), UDP_PORT) };
+        if next(100) == 0 {
+            usual = next(bytes.len());
+        }
+        let length = if next(4) == 0 { next(40) } else { usual };
+        bytes[4] = [0x40, 0, 0xff, 0xc0][next(4)];
+        let at = next(length + 1);
+        bytes[at] ^= next(256) as u8;
+        let (identification, packet) = (next(2) as u16 * 7, &bytes[..length]);
+        assert_eq!(
+            sums.icrc(flow, identification, packet),
+            icrc::icrc(flow, identification, packet),
+            "{length} bytes of {flow:?}"
+        );
+    }
+}
+
 proptest::proptest! {
     #[test]
     fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..80)) {
@@ -162,5 +195,6 @@ proptest::proptest! {
             proptest::prop_assert_eq!(Packet::parse(&again), Ok(packet));
         }
         let _ = icrc::open(flow(), 0, &bytes);
+        let _ = sums::Sums::default().open(flow(), 0, &bytes);
     }
 }

@@ -103,7 +103,10 @@ fn run(seed: u64) {
                 packet.aeth = Some(Aeth { syndrome, msn: 0 });
                 let (mut datagram, from) = (Vec::new(), THERE.parse().unwrap());
                 packet.emit(&mut datagram);
-                icrc::seal(Flow { source: from, destination: HERE.parse().unwrap() }, &mut datagram);
+                crate::wire::icrc::seal(
+                    Flow { source: from, destination: HERE.parse().unwrap() },
+                    &mut datagram,
+                );
                 general.receive(now, from, 0, &datagram);
                 quick.receive(now, from, 0, &datagram);
             }

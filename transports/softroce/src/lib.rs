@@ -11,9 +11,10 @@
 //! requester.rs   the sending half of a connection            request.rs    work requests as they are kept
 //! emission.rs    its packets
 //! responder.rs   the receiving half                          queue_pair.rs states, both halves, datagrams
-//! device.rs      the doors, arrivals.rs what comes in     arena.rs      memory of its own, host_memory.rs all memory
+//! device.rs      the doors                               arrivals.rs   what comes in, departures.rs what goes out
+//! arena.rs       memory of its own, host_memory.rs all memory
 //! card.rs        the device as an `Hca`                   way.rs        what it needs of a way for datagrams
-//! udp.rs         datagrams over a socket
+//! udp.rs         datagrams over a socket              length.rs     how long they may be
 //! trace.rs       a wire that writes down what passes         faults.rs     a network that is bad on purpose
 //! raw.rs         packets of and for other devices      exits.rs       sockets that packets leave by
 //! entrance.rs    sockets that they come in by         frames.rs      frames that they leave in
@@ -33,6 +34,7 @@ mod arrivals;
 mod bell;
 mod card;
 mod datagram;
+mod departures;
 mod device;
 mod emission;
 mod entrance;

@@ -36,7 +36,8 @@ impl Sums {
     #[inline]
     pub fn icrc(&mut self, flow: Flow, identification: u16, packet: &[u8]) -> u32 {
         let Some(&marks) = packet.get(MARKS) else { return icrc(flow, identification, packet) };
-        let place = (packet.len() / 4 ^ usize::from(flow.source.port() ^ flow.destination.port())) % KINDS;
+        let ports = usize::from(flow.source.port() ^ flow.destination.port());
+        let place = ((packet.len() / 4) ^ ports) % KINDS;
         if let Some(kind) = &self.kinds[place]
             && kind.length == packet.len()
             && (kind.marks, kind.identification) == (marks, identification)

@@ -71,6 +71,7 @@ impl Engine {
         };
         let tried =
             is_long && mode != SendMode::Synchronous && !reads && self.is_tried_in_row(index, &buffer);
+        let announces = mode != SendMode::Synchronous && self.is_announced_in_row(index, length as u64);
         let peer = self.state.peers.at_mut(index);
         if mode != SendMode::Synchronous
             && !reads
@@ -87,7 +88,7 @@ impl Engine {
         if mode != SendMode::Synchronous
             && !reads
             && length > peer.limits.single as usize
-            && !peer.habits.announces(length as u64)
+            && !announces
             && !tried
             && let Some(bytes) = buffer.plain()
             && let piece = piece(length as u64, &peer.limits) as usize
@@ -427,7 +428,7 @@ impl Engine {
             || peer.means.is_some() && peer.is_moved_by_device(request.length)
             || address != 0 && self.state.config.reads(peer, request.length);
         let limits = limits_for(&peer.limits, request.send_buf());
-        let announced = peer.habits.announces(request.length) || request.flags & READS != 0;
+        let announced = peer.announces(request.length) || request.flags & READS != 0;
         let limits = match address != 0 && announced {
             true => SendLimits { eager: 0, lead: 0, ..limits },
             false if place.is_some() && request.flags & READS != 0 => {

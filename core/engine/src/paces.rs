@@ -112,8 +112,19 @@ impl Peer {
         self.capabilities.compared && self.capabilities.single_copy
     }
 
+    /// Whether a message that may leave unasked is announced: the receiver says that it is worth it, and the sender has found nothing else.
+    #[inline]
+    pub(crate) fn announces(&self, length: u64) -> bool {
+        self.habits.announces(length) && self.rows.as_ref().is_none_or(|rows| rows.announces(length))
+    }
+
     /// The receiver says from which length on messages are worth announcing that could leave unasked ([`Paces::announced_from`]).
     pub(crate) fn announces_from(&mut self, length: u32) {
+        if (length == 0) != (self.habits.announced_from == 0)
+            && let Some(rows) = &mut self.rows
+        {
+            rows.told_anew();
+        }
         self.habits.announced_from = length;
         let in_one_packet = self.limits.eager.min(SINGLE_PACKET);
         self.limits.single = match length {
@@ -142,6 +153,18 @@ impl Engine {
         self.ask_whether_readable(index);
         let peer = self.state.peers.at_mut(index);
         peer.is_compared() && peer.rows.get_or_insert_default().next_is_tried(length as u64)
+    }
+
+    /// Whether a message that could leave unasked is announced because its receiver would rather read it, and rows of such are over sooner so.
+    #[inline]
+    pub(crate) fn is_announced_in_row(&mut self, index: u32, length: u64) -> bool {
+        let peer = self.state.peers.at_mut(index);
+        if !peer.habits.announces(length) {
+            return false;
+        }
+        let stopwatch = &mut self.state.stopwatch;
+        length > u64::from(peer.limits.eager)
+            || peer.rows.get_or_insert_default().next_is_announced(length, || stopwatch.now())
     }
 
     /// The way that the announced message of receive `slot` takes, which both could: what `prior` says until both are known.

@@ -376,6 +376,10 @@ impl State {
             return Todo::Broken("more announcements than it may");
         };
         let left = announce.lead - data.len() as u32;
+        let peer = self.peers.at_mut(index);
+        if header.flags() & Announce::RATHER != 0 || left > 0 && announce.length == u64::from(announce.lead) {
+            peer.habits.see(header.flags() & Announce::RATHER != 0);
+        }
         match self.posted.take(Key::of(header)) {
             Some(slot) => {
                 self.requests.moving += 1;

@@ -12,7 +12,6 @@
 use crate::arrive::Todo;
 use crate::depart::Sent;
 use crate::engine::{Engine, State};
-use crate::paces::announced_from;
 use crate::peers::Peer;
 use crate::requests::{Buffer, OFFERED, Phase};
 use crate::types::{Arriving, Envelope, Started, Status};
@@ -292,7 +291,8 @@ impl Engine {
 
     /// Tells the sender of an offered message that its memory is its own again.
     fn say_taken(&mut self, id: PeerId, remote: u32, flags: u8) {
-        let from = self.state.peers.find_mut(id).map_or(0, |peer| announced_from(peer.paces.as_deref()));
+        let me = self.state.config.me;
+        let from = self.state.peers.find_mut(id).map_or(0, |peer| peer.worth_announcing(me));
         let header = Header::control(Kind::Taken, remote, u64::from(from)).with_flags(flags);
         self.send_control(id, header, &[]);
     }

@@ -14,6 +14,7 @@ use nix::time::{ClockId, clock_gettime};
 use std::time::Instant;
 use weft_datatype::SendBuf;
 use weft_proto::{Paces, ReceivePlan};
+use weft_types::PeerId;
 
 /// Where the time of messages comes from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,11 +73,20 @@ pub(crate) struct Habits {
     reads: u64,
     /// See [`Paces::announced_from`].
     announced_from: u32,
+    /// How many more messages from there may begin before what it does with ours does not tell how both ways are done.
+    news: u8,
+    /// The same of ours, of whether its last message that could leave unasked, in several packets, was announced.
+    seen: u8,
+    announced: bool,
 }
+
+/// Messages from one process that may begin without one to it, or the other way round, and both still count as exchanged.
+const RECENT: u8 = 64;
 
 impl Habits {
     /// The receiver has read a message of that length, or asked for it.
     pub(crate) fn note(&mut self, length: u64, read: bool) {
+        self.news = RECENT;
         let bit = 1 << length.max(1).ilog2();
         self.known |= bit;
         self.reads = if read { self.reads | bit } else { self.reads & !bit };
@@ -86,6 +96,12 @@ impl Habits {
     pub(crate) fn expected(&self, length: u64) -> Option<bool> {
         let bit = 1 << length.max(1).ilog2();
         (self.known & bit != 0).then_some(self.reads & bit != 0)
+    }
+
+    /// A message from there, that could leave unasked in several packets, was announced or was not.
+    #[inline]
+    pub(crate) fn see(&mut self, announced: bool) {
+        (self.seen, self.announced) = (RECENT, announced);
     }
 
     /// Whether a message that may leave unasked is better announced. The calls that wait until it has left do not ask: a
@@ -116,6 +132,37 @@ impl Peer {
     #[inline]
     pub(crate) fn announces(&self, length: u64) -> bool {
         self.habits.announces(length) && self.rows.as_ref().is_none_or(|rows| rows.announces(length))
+    }
+
+    /// How this process receives ours at present, if it is for it to find out how both receive: the process with the lower number does.
+    fn way_of_ours(&mut self, me: PeerId, length: u64) -> Option<ReceivePlan> {
+        self.habits.news = self.habits.news.checked_sub(1)?;
+        let read = self.habits.expected(length).filter(|_| self.id < me)?;
+        Some(if read { ReceivePlan::SingleCopy } else { ReceivePlan::Stream })
+    }
+
+    /// Whether the next message to it, which its receiver would rather read, is announced.
+    #[inline]
+    fn next_is_announced(&mut self, me: PeerId, length: u64, now: impl FnOnce() -> u64) -> bool {
+        let rows = self.rows.get_or_insert_default();
+        let habits = &mut self.habits;
+        let seen = habits.seen.checked_sub(1);
+        habits.seen = seen.unwrap_or(0);
+        match seen.filter(|_| self.id < me) {
+            Some(_) => {
+                rows.follow(length, habits.announced);
+                habits.announced
+            }
+            None => rows.next_is_announced(length, now),
+        }
+    }
+
+    /// What it is told of [`Paces::announced_from`]: what it tells us, where it finds out how both receive.
+    pub(crate) fn worth_announcing(&self, me: PeerId) -> u32 {
+        match self.habits.news > 0 && self.id < me {
+            true => self.habits.announced_from,
+            false => self.paces.as_deref().map_or(0, Paces::announced_from),
+        }
     }
 
     /// The receiver says from which length on messages are worth announcing that could leave unasked ([`Paces::announced_from`]).
@@ -164,15 +211,17 @@ impl Engine {
         }
         let stopwatch = &mut self.state.stopwatch;
         length > u64::from(peer.limits.eager)
-            || peer.rows.get_or_insert_default().next_is_announced(length, || stopwatch.now())
+            || peer.next_is_announced(self.state.config.me, length, || stopwatch.now())
     }
 
     /// The way that the announced message of receive `slot` takes, which both could: what `prior` says until both are known.
     pub(crate) fn way_of(&mut self, index: u32, slot: u32, prior: ReceivePlan) -> ReceivePlan {
         let now = self.state.stopwatch.now();
         let request = self.state.requests.at_mut(slot);
-        let paces = self.state.peers.at_mut(index).paces.get_or_insert_default();
-        let plan = paces.begin(request.wanted, prior, now);
+        let me = self.state.config.me;
+        let peer = self.state.peers.at_mut(index);
+        let others = peer.way_of_ours(me, request.wanted);
+        let plan = peer.paces.get_or_insert_default().begin(request.wanted, prior, others, now);
         request.flags |= if plan == ReceivePlan::SingleCopy { TIMED | READS } else { TIMED };
         plan
     }
@@ -197,7 +246,54 @@ impl State {
     }
 }
 
-/// See [`Paces::announced_from`].
-pub(crate) fn announced_from(paces: Option<&Paces>) -> u32 {
-    paces.map_or(0, Paces::announced_from)
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::peers::Peers;
+    use crate::transports::NONE;
+
+    /// Two peers, of which the first has the lower number.
+    fn peer(peers: &mut Peers, id: u32) -> &mut Peer {
+        let index = peers.insert(PeerId(id), 1 << 20, 8, NONE);
+        peers.at_mut(index)
+    }
+
+    #[test]
+    fn the_process_with_the_higher_number_does_as_the_other_one_for_a_while() {
+        let (low, high) = (PeerId(1), PeerId(2));
+        let mut peers = Peers::default();
+        let peer = peer(&mut peers, low.0);
+        assert_eq!(peer.way_of_ours(high, 1 << 17), None, "nothing is known");
+        peer.habits.note(1 << 17, true);
+        peer.announces_from(40_000);
+        assert_eq!(peer.worth_announcing(high), 40_000);
+        assert_eq!(peer.worth_announcing(PeerId(0)), 0, "who has the lower number goes by what it has timed");
+        for _ in 0..RECENT {
+            assert_eq!(peer.way_of_ours(high, 1 << 17), Some(ReceivePlan::SingleCopy));
+        }
+        assert_eq!(peer.way_of_ours(high, 1 << 17), None, "it takes nothing any more");
+        assert_eq!(peer.worth_announcing(high), 0);
+        peer.habits.note(1 << 17, false);
+        assert_eq!(peer.way_of_ours(PeerId(0), 1 << 17), None);
+        assert_eq!(peer.way_of_ours(high, 1 << 17), Some(ReceivePlan::Stream));
+        assert_eq!(peer.way_of_ours(high, 1 << 20), None, "of such lengths nothing is known");
+    }
+
+    #[test]
+    fn rows_go_as_those_of_the_process_with_the_lower_number_for_a_while() {
+        let high = PeerId(2);
+        let mut peers = Peers::default();
+        let peer = peer(&mut peers, 1);
+        peer.announces_from(40_000);
+        let next = |peer: &mut Peer| peer.next_is_announced(high, 64 << 10, || 0);
+        assert!(next(peer) && peer.announces(64 << 10), "as the receiver says");
+        peer.habits.see(false);
+        for _ in 0..RECENT {
+            assert!(!next(peer) && !peer.announces(64 << 10));
+        }
+        peer.habits.see(true);
+        assert!(next(peer) && peer.announces(64 << 10));
+        peer.announces_from(0);
+        assert!(!peer.announces(64 << 10));
+    }
 }

@@ -20,7 +20,6 @@
 use crate::arrive::Todo;
 use crate::engine::{Engine, State};
 use crate::offers::HELD;
-use crate::paces::announced_from;
 use crate::requests::{LENT, Phase, Request, Requests, SHARES, TIMED, TRANSFERRING};
 use std::collections::VecDeque;
 use weft_api::Transport;
@@ -213,11 +212,12 @@ impl Engine {
         request.moved += request.wanted - u64::from(request.lead);
         request.phase = Phase::Receiving;
         let (remote, shared) = (request.remote, request.flags & SHARES != 0);
+        let me = self.state.config.me;
         let from = self.state.peers.find_mut(id).map_or(0, |peer| {
             if let Some(parts) = peer.parts.as_mut().filter(|_| shared) {
                 parts.has_ended();
             }
-            announced_from(peer.paces.as_deref())
+            peer.worth_announcing(me)
         });
         self.send_control(id, Header::control(Kind::Taken, remote, u64::from(from)), &[]);
         self.state.end_when_all_is_here(slot);

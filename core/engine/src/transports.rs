@@ -199,7 +199,7 @@ impl NodeLocal {
     }
 }
 
-const NONE: Capabilities = Capabilities {
+pub(crate) const NONE: Capabilities = Capabilities {
     max_inline: 0,
     max_copy: 0,
     full_copy: 0,

@@ -10,6 +10,10 @@
 //! it has ended ([`GAP`]). Bursts of several messages and messages alone are kept apart: which
 //! comes next is guessed by what came last, and what a burst took counts where its way was chosen, whatever it turned out to be. (Otherwise
 //! windows that look like single messages when they are read, and like bursts when they stream, would never time either way where it is chosen.)
+//! Two processes that receive from each other at the same time share caches and the way between their cores: what one reads disturbs what the
+//! other streams, so that a stream looks slow while the other one reads, though two streams are faster than two reads. Therefore one of them finds out for both and the
+//! other one follows (`others` of [`Paces::begin`]): what is timed is both directions in one way.
+//!
 //! Time is handed in, so all of this is pure.
 
 use crate::choice::ReceivePlan;
@@ -234,17 +238,23 @@ fn class_of(bytes: u64) -> usize {
 }
 
 impl Paces {
-    /// A message of which `bytes` are wanted begins at `now`: the way it takes. `prior`: what the model says.
-    /// [`Paces::end`] must follow.
-    pub fn begin(&mut self, bytes: u64, prior: ReceivePlan, now: u64) -> ReceivePlan {
+    /// A message of which `bytes` are wanted begins at `now`: the way it takes. `prior`: what the model says. `others`: the way in which
+    /// the process that it is from receives messages of this one, where it finds out for both. [`Paces::end`] must follow.
+    pub fn begin(
+        &mut self,
+        bytes: u64,
+        prior: ReceivePlan,
+        others: Option<ReceivePlan>,
+        now: u64,
+    ) -> ReceivePlan {
         let class = class_of(bytes);
-        let others = self.under_way[0] + self.under_way[1];
-        if others == 0 && self.burst.is_some_and(|burst| burst.is_over(now)) {
+        let under_way = self.under_way[0] + self.under_way[1];
+        if under_way == 0 && self.burst.is_some_and(|burst| burst.is_over(now)) {
             self.judge();
         }
         let plan = match &mut self.burst {
             Some(burst) if burst.class == class => {
-                burst.joined |= others > 0;
+                burst.joined |= under_way > 0;
                 burst.plan
             }
             Some(burst) => {
@@ -255,9 +265,9 @@ impl Paces {
             None => {
                 let kind = usize::from(self.in_bursts);
                 let bursts = if class < LONG { RUN.0 } else { RUN.1 };
-                let plan = self.contests[class][kind].decide(prior, bursts);
+                let plan = others.unwrap_or_else(|| self.contests[class][kind].decide(prior, bursts));
                 let began = (self.under_way[opposite(plan) as usize] == 0).then_some(now);
-                let (joined, clean) = (others > 0, true);
+                let (joined, clean) = (under_way > 0, true);
                 let (ended, bytes, messages) = (now, 0, 0);
                 self.burst = Some(Burst { plan, class, kind, began, ended, bytes, messages, clean, joined });
                 plan

@@ -165,6 +165,13 @@ impl Rows {
         self.checks[class_of(bytes)].next(bytes, now)
     }
 
+    /// The next message of a row, of so many bytes, goes the way that the other process takes for messages to this one: it finds out for both, as with [`crate::Paces`].
+    #[inline]
+    pub fn follow(&mut self, bytes: u64, announced: bool) {
+        let rest = Check::default();
+        self.checks[class_of(bytes)] = Check { announces: announced, ..rest };
+    }
+
     /// What [`Rows::next_is_announced`] said last of such a length.
     pub fn announces(&self, bytes: u64) -> bool {
         self.checks[class_of(bytes)].goes_by_announcement()
@@ -230,6 +237,11 @@ mod tests {
         assert!(rows.next_is_announced(128 << 10, || panic!("too early")));
         rows.told_anew();
         assert_eq!(rows, Rows::default());
+        rows.follow(64 << 10, false);
+        assert!(!rows.announces(64 << 10) && rows.announces(128 << 10));
+        // Nobody is followed any more: after a while both ways are timed again.
+        assert!((0..256).all(|_| !rows.next_is_announced(64 << 10, || panic!("too early"))));
+        assert!((0..300).any(|_| rows.next_is_announced(64 << 10, || 0)));
     }
 
     #[test]

@@ -41,6 +41,8 @@ impl Announce {
     /// Header flag: the receiver shall say how long the message took ([`crate::Kind::Took`]). Where all of it is the lead, `address` is the time
     /// at which its sender began, by the clock of the node in nanoseconds.
     pub const TIMED: u8 = 32;
+    /// Header flag: it could have left unasked, but its receiver has said that it would rather read such messages.
+    pub const RATHER: u8 = 64;
 
     /// As an offer travels: with the time at which its sender began.
     pub fn stamped(&self, stamp: u64) -> [u8; Self::BYTES + 8] {

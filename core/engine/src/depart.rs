@@ -71,7 +71,6 @@ impl Engine {
         };
         let tried =
             is_long && mode != SendMode::Synchronous && !reads && self.is_tried_in_row(index, &buffer);
-        let announces = mode != SendMode::Synchronous && self.is_announced_in_row(index, length as u64);
         let peer = self.state.peers.at_mut(index);
         if mode != SendMode::Synchronous
             && !reads
@@ -88,10 +87,10 @@ impl Engine {
         if mode != SendMode::Synchronous
             && !reads
             && length > peer.limits.single as usize
-            && !announces
             && !tried
+            && !self.is_announced_in_row(index, length as u64)
             && let Some(bytes) = buffer.plain()
-            && let piece = piece(length as u64, &peer.limits) as usize
+            && let piece = piece(length as u64, &self.state.peers.at(index).limits) as usize
             && let Some(moved) = self.send_pieces(to, bytes, piece)
         {
             return if moved == length { Ok(Started::Complete) } else { self.send_on(to, buffer, moved) };

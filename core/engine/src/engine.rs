@@ -339,6 +339,7 @@ impl Engine {
             self.state.requests.remove(slot);
         } else {
             entry.flags |= RELEASED;
+            self.state.zero_copies.frees_active = true;
         }
     }
 

@@ -3,7 +3,8 @@
 //! A *lease* is the right to use a region; what is leased stays. A device that follows mappings (on-demand paging, the
 //! emulator) keeps a region good whatever the program does with its memory, so that regions without a lease are kept until
 //! their room is needed. On other devices a region means the pages that were there when it was registered, which the program
-//! may have unmapped since; nobody tells (see the crate's readme), so there a region goes with its last lease.
+//! may have unmapped since; nobody tells (see the crate's readme), so there a region goes with its last lease. A lease ends when its request does, before the program can know that it
+//! may give the memory back; only who frees a request that is under way may know it sooner (from what the other process says), so then nothing is shared any more.
 //!
 //! What others are let into is leased *alone*: nobody else finds the region, so that it can be taken back from them at once. Its
 //! holder may release it and ask for it again ([`Cache::again`]): it is there unless the device or the bounds have had it since.
@@ -55,6 +56,8 @@ pub(crate) struct Cache {
     most_regions: usize,
     most_bytes: u64,
     keeps: bool,
+    /// Whether a region that is leased is found by others.
+    shares: bool,
     entries: Vec<Option<Entry>>,
     free: Vec<u32>,
     /// Entries that are found, by where they begin.
@@ -86,6 +89,7 @@ impl Cache {
             most_regions: most_regions.max(1),
             most_bytes,
             keeps,
+            shares: true,
             entries: Vec::new(),
             free: Vec::new(),
             by_start: BTreeMap::new(),
@@ -106,6 +110,11 @@ impl Cache {
         self.alone
     }
 
+    /// From now on every lease has a region of its own, where these do not follow mappings: the program may give memory back before the lease of it has ended.
+    pub(crate) fn share_no_more(&mut self) {
+        self.shares = self.keeps;
+    }
+
     /// A lease on a region that covers the range with these rights.
     ///
     /// # Errors
@@ -117,7 +126,9 @@ impl Cache {
         registrar: &mut impl Registrar,
     ) -> Result<Lease, Unregistered> {
         let end = range.end().ok_or(Unregistered::Cannot)?;
-        if let Some(place) = self.find(range.address, end, access) {
+        if self.shares
+            && let Some(place) = self.find(range.address, end, access)
+        {
             self.counts.hits += 1;
             return Ok(self.take(place));
         }
@@ -404,6 +415,19 @@ mod tests {
                 prop_assert!(held.iter().all(|lease| device.registered.contains_key(&lease.region.id.0)));
                 prop_assert!(keeps || cache.alone() == held.len(), "nothing is kept that may mean other pages by now");
             }
+        }
+    }
+
+    #[test]
+    fn who_gives_memory_back_early_shares_no_region_unless_it_follows_mappings() {
+        for keeps in [false, true] {
+            let mut device = Device { regions: 3, bytes: 1 << 30, ..Device::default() };
+            let mut cache = Cache::new(100, u64::MAX, keeps);
+            let mut lease = |cache: &mut Cache| cache.lease(range(100, 10), TO_BE_READ, &mut device).unwrap();
+            let first = lease(&mut cache);
+            assert_eq!(lease(&mut cache).region.id, first.region.id);
+            cache.share_no_more();
+            assert_eq!(lease(&mut cache).region.id == first.region.id, keeps);
         }
     }
 

@@ -67,6 +67,8 @@ pub(crate) struct ZeroCopies {
     leases: HashMap<u32, Lease>,
     /// Leases that have ended.
     ended: Vec<Lease>,
+    /// The program frees requests before they end (`MPI_Request_free`): what they hold may be other memory before they have.
+    pub(crate) frees_active: bool,
     /// Transfers that are not over.
     under_way: usize,
     /// Where short gets of windows arrive.
@@ -142,8 +144,21 @@ impl Engine {
 
     /// Registers memory, or finds it registered.
     fn lease(&mut self, means: &ZeroCopy, range: MemoryRange, access: Access) -> Option<Lease> {
-        let cache = self.state.zero_copies.cache.get_or_insert_with(|| Cache::of(means));
+        // What has ended since the last progress is not to be found: the program may have given that memory back, and have other at its address.
+        self.end_leases();
+        let zero = &mut self.state.zero_copies;
+        let cache = zero.cache.get_or_insert_with(|| Cache::of(means));
+        if zero.frees_active {
+            cache.share_no_more();
+        }
         cache.lease(range, access, &mut self.fabric).ok()
+    }
+
+    fn end_leases(&mut self) {
+        let zero = &mut self.state.zero_copies;
+        if let Some(cache) = &mut zero.cache {
+            zero.ended.drain(..).for_each(|lease| cache.release(lease, &mut self.fabric));
+        }
     }
 
     /// The place that the announcement of a send names, when it is to be announced and the receiver shall read it there: its
@@ -218,10 +233,7 @@ impl Engine {
             moved = true;
         }
         moved |= self.push_transfers();
-        let zero = &mut self.state.zero_copies;
-        if let Some(cache) = &mut zero.cache {
-            zero.ended.drain(..).for_each(|lease| cache.release(lease, &mut self.fabric));
-        }
+        self.end_leases();
         moved
     }
 

@@ -60,7 +60,7 @@ static void receive(unsigned char *in, int length, int turn)
 int main(int argc, char **argv)
 {
     check_start(&argc, &argv);
-    static const int lengths[] = {8, 3000, 70000, 1500000};
+    static const int lengths[] = {8, 3000, 70000, 400000};
     for (unsigned l = 0; l < sizeof lengths / sizeof *lengths; l++) {
         int length = lengths[l];
         unsigned char *bytes = NULL;

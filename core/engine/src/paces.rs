@@ -252,7 +252,7 @@ mod tests {
     use crate::peers::Peers;
     use crate::transports::NONE;
 
-    /// Two peers, of which the first has the lower number.
+    /// One of a number.
     fn peer(peers: &mut Peers, id: u32) -> &mut Peer {
         let index = peers.insert(PeerId(id), 1 << 20, 8, NONE);
         peers.at_mut(index)

@@ -33,6 +33,9 @@ impl<H: Hca> Rdma<H> {
             if let Some(index) = index.filter(|_| success) {
                 // Records that were written before it are there, and come first.
                 self.drain(index, now);
+                if let State::Answered { .. } = self.peers.at(index).state {
+                    self.is_ready(index);
+                }
             }
             match index {
                 Some(index) if success && done.work == CompletedWork::ReceiveWrite => {

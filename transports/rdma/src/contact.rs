@@ -151,6 +151,7 @@ impl<H: Hca> Rdma<H> {
         };
         let peer = self.peers.at_mut(index);
         let (mine, here) = (peer.epoch, peer.rail == rail && peer.paths.number(rail) == hello.way);
+        let of_mine = here && hello.epoch == mine;
         match hello.step {
             Step::Rest => return self.peer_rests(index, rail, hello),
             Step::Heard if peer.life == hello.life || peer.life == 0 => return self.has_heard(index),
@@ -160,16 +161,24 @@ impl<H: Hca> Rdma<H> {
             // The process that we knew is no more.
             return self.lose(index);
         }
-        match (peer.state, hello.step) {
-            (State::Gone, Step::Ask | Step::Yield) => self.answer_gone(Step::Refuse, index, rail, hello.way),
-            (State::Gone, _) | (_, Step::Rest | Step::Heard) => {}
-            (State::Open { remote_pair }, Step::Part)
-                if remote_pair == hello.queue_pair && here && hello.epoch == mine =>
-            {
+        if let State::Answered { remote_pair, .. } = peer.state
+            && remote_pair == hello.queue_pair
+            && of_mine
+            && matches!(hello.step, Step::Answer | Step::Ready | Step::Part | Step::Yield)
+        {
+            self.is_ready(index);
+        }
+        let state = self.peers.at(index).state;
+        match (state, hello.step) {
+            (State::Gone, Step::Ask | Step::Answer | Step::Yield) => {
+                self.answer_gone(Step::Refuse, index, rail, hello.way)
+            }
+            (State::Gone, _) | (_, Step::Rest | Step::Heard | Step::Ready) => {}
+            (State::Open { remote_pair }, Step::Part) if remote_pair == hello.queue_pair && of_mine => {
                 self.asked_to_part(index);
             }
             (State::Open { remote_pair } | State::Parting { remote_pair, .. }, Step::Yield)
-                if remote_pair == hello.queue_pair && here && hello.epoch == mine =>
+                if remote_pair == hello.queue_pair && of_mine =>
             {
                 self.give_way(index, rail, hello);
             }
@@ -184,18 +193,23 @@ impl<H: Hca> Rdma<H> {
                 }
                 self.begin_with(index, hello);
             }
-            (State::Asking { .. }, Step::Answer) if hello.epoch == mine && here => {
-                self.begin_with(index, hello);
-            }
+            (State::Asking { .. }, Step::Answer) if of_mine => self.begin_with(index, hello),
             // Our answer was lost.
-            (State::Open { remote_pair }, Step::Ask)
-                if remote_pair == hello.queue_pair && here && hello.epoch == mine =>
+            (State::Open { remote_pair } | State::Answered { remote_pair, .. }, Step::Ask)
+                if remote_pair == hello.queue_pair && of_mine =>
             {
                 self.say(Step::Answer, index);
             }
-            (State::Datagrams, Step::Ask) if here && hello.epoch == mine => self.say(Step::Answer, index),
+            // Or that we are ready was.
+            (State::Open { remote_pair } | State::Parting { remote_pair, .. }, Step::Answer)
+                if remote_pair == hello.queue_pair && of_mine =>
+            {
+                self.say(Step::Ready, index);
+            }
+            (State::Datagrams, Step::Ask) if of_mine => self.say(Step::Answer, index),
             (
-                State::Open { .. }
+                State::Answered { .. }
+                | State::Open { .. }
                 | State::Parting { .. }
                 | State::Datagrams
                 | State::Failing { again: true, .. },
@@ -317,7 +331,19 @@ impl<H: Hca> Rdma<H> {
         let is_of_now = self.is_of_now(index, hello);
         let peer = self.peers.at_mut(index);
         let again = peer.life != 0;
-        peer.state = if datagrams { State::Datagrams } else { State::Open { remote_pair: hello.queue_pair } };
+        let until = match peer.state {
+            State::Asking { until, .. } => until,
+            _ => Nanos::MAX,
+        };
+        let remote_pair = hello.queue_pair;
+        peer.state = match hello.step {
+            _ if datagrams => State::Datagrams,
+            Step::Ask => {
+                let (next, pause) = (now.saturating_add(FIRST_RETRY), FIRST_RETRY);
+                State::Answered { remote_pair, received: hello.received, next, pause, until }
+            }
+            _ => State::Open { remote_pair },
+        };
         (peer.life, peer.epoch, peer.heard, peer.made) = (hello.life, hello.epoch, now, now);
         peer.used = now;
         if is_of_now {
@@ -327,10 +353,26 @@ impl<H: Hca> Rdma<H> {
         self.asking.retain(|&asking| asking != index);
         self.like_path(index);
         self.counts.reconnections += u64::from(again);
-        if hello.step == Step::Ask {
-            self.say(Step::Answer, index);
+        match self.peers.at(index).state {
+            State::Answered { .. } => {
+                self.asking.push(index);
+                return self.say(Step::Answer, index);
+            }
+            State::Open { .. } => self.say(Step::Ready, index),
+            _ if hello.step == Step::Ask => self.say(Step::Answer, index),
+            _ => {}
         }
         self.go_on(index, hello.received);
+    }
+
+    /// The other end of a connection takes what comes, or retries shall tell.
+    pub(crate) fn is_ready(&mut self, index: u32) {
+        let peer = self.peers.at_mut(index);
+        if let State::Answered { remote_pair, received, .. } = peer.state {
+            peer.state = State::Open { remote_pair };
+            self.asking.retain(|&asking| asking != index);
+            self.go_on(index, received);
+        }
     }
 
     /// The device has no way by the two addresses that a question or an answer was about. Where there are others they are asked
@@ -390,6 +432,18 @@ impl<H: Hca> Rdma<H> {
             // A peer that is given up takes its other connection along.
             let Some(&index) = self.asking.get(place) else { continue };
             let peer = self.peers.at_mut(index);
+            if let State::Answered { next, pause, until, .. } = &mut peer.state {
+                let is_over = now >= *until;
+                if is_over {
+                    self.is_ready(index);
+                } else if now >= *next {
+                    // It is lost hardly ever, and who computes reads it later: no need to fill that device's queue.
+                    *pause = pause.saturating_mul(2);
+                    *next = now.saturating_add(*pause);
+                    self.say(Step::Answer, index);
+                }
+                continue;
+            }
             let State::Asking { next, pause, until } = &mut peer.state else { continue };
             if now >= *until && peer.resting && peer.channel == 0 && peer.flight.is_empty() {
                 // Nothing is kept for it, and it may come back.
@@ -432,7 +486,7 @@ impl<H: Hca> Rdma<H> {
         of_messages.filter_map(move |peer| {
             let since = match peer.state {
                 State::Asking { .. } if peer.life == 0 => peer.made,
-                State::Asking { .. } => peer.heard,
+                State::Asking { .. } | State::Answered { .. } => peer.heard,
                 State::Open { .. } | State::Parting { .. } if !peer.flight.is_empty() => peer.heard,
                 State::Datagrams if peer.flight.is_busy() => peer.heard,
                 _ => return None,

@@ -1,8 +1,11 @@
-//! First contact: two datagrams that tell each side the other's queue pair.
+//! First contact: three datagrams that tell each side the other's queue pair and when it takes something.
 //!
 //! Whoever wants to send makes its queue pair and *asks*, again and again until it knows the other's. Whoever is asked makes
-//! its own, opens it and *answers*. When both ask at the same time, each takes the other's question for the answer: between two
-//! processes there is one queue pair on each side, whoever began.
+//! its own, opens it and *answers*. Who has asked opens its own then, says that it is *ready*, and sends. Whoever was asked
+//! sends nothing before it has heard that, or anything else by the connection: what came to a queue pair that is not open would
+//! be dropped, and repeated when the device's retransmission time is over. When both ask at the same time, each takes the
+//! other's question and answers it, and the other's answer says that it is ready: between two processes there is one queue pair
+//! on each side, whoever began.
 //!
 //! When a connection fails and both live, the next one is begun in the same way. Each side ends its old queue pair first and
 //! then says how many messages it has ever received from the other: that number is final, so the other knows what to send
@@ -18,6 +21,8 @@ pub enum Step {
     Ask,
     /// "This is mine."
     Answer,
+    /// "I have opened mine to yours."
+    Ready,
     /// "I have given you up: do not ask."
     Refuse,
     /// "I have ended MPI and may never look at my device again: do not wait for my acknowledgements."
@@ -78,7 +83,7 @@ pub struct Hello {
 }
 
 /// Of the handshake, of what it leads to (rings), and of the order of things said.
-pub(crate) const VERSION: u32 = 7;
+pub(crate) const VERSION: u32 = 8;
 /// "WFT" and the version.
 const MAGIC: u32 = 0x5746_5400 | VERSION;
 
@@ -96,6 +101,7 @@ impl Hello {
             Step::Part => 5,
             Step::Yield => 6,
             Step::Heard => 7,
+            Step::Ready => 8,
         };
         let wants = match self.wants {
             Wants::Datagrams => 0,
@@ -139,6 +145,7 @@ impl Hello {
             5 => Step::Part,
             6 => Step::Yield,
             7 => Step::Heard,
+            8 => Step::Ready,
             _ => return None,
         };
         let wants = match word(1) >> 16 & 0xff {

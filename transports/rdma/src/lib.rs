@@ -1,6 +1,6 @@
 //! Messages over any RDMA device, written once above [`Hca`](weft_api::verbs::Hca).
 //!
-//! * Nothing is set up to a process never talked to. First contact is two datagrams ([`handshake`]); then each side has one
+//! * Nothing is set up to a process never talked to. First contact is three datagrams ([`handshake`]); then each side has one
 //!   reliable connection to the other, and a second one for shares of large operations where there are two devices.
 //! * All connections of a device share one receive queue and one completion queue, so memory grows with what is in flight and
 //!   not with peers.

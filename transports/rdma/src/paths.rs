@@ -136,6 +136,7 @@ impl<H: Hca> Rdma<H> {
         };
         let what = match peer.state {
             State::Asking { .. } => "asked for",
+            State::Answered { .. } => "answered",
             State::Open { .. } | State::Parting { .. } => "by a connection",
             State::Datagrams => "by datagrams",
             State::Failing { .. } => "failing",

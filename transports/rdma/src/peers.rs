@@ -14,6 +14,11 @@ use weft_types::PeerId;
 pub(crate) enum State {
     /// The question is under way: first contact, or after a failure. `until`: when the peer is given up.
     Asking { next: Nanos, pause: Nanos, until: Nanos },
+    /// The own end of a connection takes what comes, and the peer was told so; whether its end does is not known. Nothing is
+    /// posted before: a device drops what comes to a queue pair that is not opened, and repeats it much later, an emulated one
+    /// not before the program looks again. It is said again `next`; from `until` on retries shall tell. `received` is what the
+    /// peer has of the flight.
+    Answered { remote_pair: QueuePairNumber, received: u32, next: Nanos, pause: Nanos, until: Nanos },
     /// Messages flow by a connection.
     Open { remote_pair: QueuePairNumber },
     /// As `Open`, but nothing more is posted: it is given back ([`crate::wide`]). Who was asked for it, and has nothing under

@@ -22,7 +22,7 @@ impl<H: Hca> Rdma<H> {
     pub(crate) fn failed(&mut self, index: u32, done: Completion, received: bool) {
         let peer = self.peers.at(index);
         let rail = peer.rail;
-        if !matches!(peer.state, State::Open { .. } | State::Parting { .. }) {
+        if !matches!(peer.state, State::Answered { .. } | State::Open { .. } | State::Parting { .. }) {
             return; // It has failed before, and the rest follows.
         }
         if received {
@@ -85,7 +85,7 @@ impl<H: Hca> Rdma<H> {
             return self.lose(index);
         }
         let until = match state {
-            State::Open { .. } | State::Parting { .. } => until,
+            State::Answered { .. } | State::Open { .. } | State::Parting { .. } => until,
             // Nothing can fail: it may compute for long.
             State::Datagrams => Nanos::MAX,
             _ => return,
@@ -93,6 +93,7 @@ impl<H: Hca> Rdma<H> {
         let peer = self.peers.at_mut(index);
         peer.state = State::Failing { again: true, until };
         peer.flight.stop();
+        self.asking.retain(|&asking| asking != index);
         if pair != NO_PAIR {
             self.hca_of(rail).stop_queue_pair(pair);
         }
@@ -117,7 +118,11 @@ impl<H: Hca> Rdma<H> {
         match state {
             State::Failing { .. } => {}
             State::Gone => peer.state = State::Gone,
-            State::Asking { .. } | State::Open { .. } | State::Parting { .. } | State::Datagrams => {
+            State::Asking { .. }
+            | State::Answered { .. }
+            | State::Open { .. }
+            | State::Parting { .. }
+            | State::Datagrams => {
                 if pair != NO_PAIR {
                     self.hca_of(rail).stop_queue_pair(pair);
                 }

@@ -106,7 +106,7 @@ impl<H: Hca> Rdma<H> {
     /// A peer says that it rests.
     pub(crate) fn peer_rests(&mut self, index: u32, rail: u8, hello: Hello) {
         let peer = self.peers.at(index);
-        let settled = matches!(peer.state, State::Open { .. } | State::Parting { .. } | State::Datagrams);
+        let settled = !matches!(peer.state, State::Asking { .. } | State::Failing { .. } | State::Gone);
         let known = peer.life == hello.life || peer.life == 0;
         // Its count has 24 bits.
         let has_sent_since = (peer.received.wrapping_sub(hello.first_packet) << 8) as i32 > 0;
@@ -139,7 +139,9 @@ impl<H: Hca> Rdma<H> {
         let peer = self.peers.at_mut(index);
         peer.resting = true;
         match &mut peer.state {
-            State::Asking { until, .. } | State::Failing { again: true, until } => {
+            State::Asking { until, .. }
+            | State::Answered { until, .. }
+            | State::Failing { again: true, until } => {
                 *until = latest.min(*until);
             }
             &mut State::Parting { remote_pair, .. } => {

@@ -367,3 +367,32 @@ fn an_end_after_many_is_no_loss() {
         }
     }
 }
+
+/// Who has sent its first message may never look at its device again, in a long computation: the other has it all the same, though
+/// it looks seldom and finds several datagrams at once.
+#[test]
+fn a_first_message_arrives_though_its_sender_computes() {
+    for asking in [&[0][..], &[1], &[0, 1]] {
+        for seldom in [1, 2, 7] {
+            let mut air = Air::quiet();
+            (air.tells, air.pause) = (false, 1_000_000);
+            let mut fabric = fabric_on(air, 2, 1);
+            asking.iter().for_each(|&me| fabric.ends[me].connect(PeerId(1 - me as u32)).unwrap());
+            let mut turns = 0;
+            let mut sent = false;
+            while fabric.ends[0].peek(PeerId(1)).is_none() {
+                if !sent {
+                    fabric.ends[1].progress();
+                    sent = fabric.ends[1].send_inline(PeerId(0), header(), b"hello").is_ok();
+                    fabric.ends[1].push_out();
+                }
+                if turns % seldom == 0 {
+                    fabric.ends[0].progress();
+                }
+                fabric.idle();
+                turns += 1;
+                assert!(turns < 10_000, "{asking:?} asked, a look in {seldom} turns");
+            }
+        }
+    }
+}

@@ -467,11 +467,12 @@ impl Engine {
                 // An empty message beyond the budget has nothing to ask for; its sender waits to be matched, or
                 // empty messages would be without limit.
                 let synchronous = synchronous || request.length == 0;
-                let rather = if announced && request.length <= u64::from(peer.limits.eager) {
-                    Announce::RATHER
-                } else {
-                    0
-                };
+                let rather =
+                    if announced && telling.is_none() && request.length <= u64::from(peer.limits.eager) {
+                        Announce::RATHER
+                    } else {
+                        0
+                    };
                 let flags = if synchronous { Announce::SYNCHRONOUS } else { rather } | asked;
                 let header = header.with_kind(Kind::Rts).with_flags(flags);
                 let announce = Announce { length: request.length, address, request: id, lead };

@@ -54,6 +54,8 @@ pub(crate) struct Peer {
     pub(crate) pause: Duration,
     /// A question is open.
     pub(crate) asked: bool,
+    /// The library has taken a message to it: there is a connection, where there are such.
+    pub(crate) reached: bool,
     /// Since when sends are refused and none of those under way ends.
     pub(crate) stuck: Option<Instant>,
     /// Where it can be knocked at, where that tells something.
@@ -141,6 +143,7 @@ impl Ofi {
             ask_at: now + SILENCE,
             pause: SILENCE,
             asked: false,
+            reached: false,
             stuck: None,
             door,
             knock: None,

@@ -439,8 +439,7 @@ impl Transport for Ofi {
         }
         if awaited {
             let safe = !moved && !self.groups.have_news() && self.slots.device().may_sleep();
-            // What the library refuses for now it may take without a word.
-            let refused = !self.company.peers.is_empty() || !self.waiting.is_empty();
+            let refused = self.is_refused();
             self.sleepers.may_sleep(safe, self.groups.are_silent() || refused);
         }
         moved

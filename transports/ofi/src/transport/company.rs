@@ -5,9 +5,12 @@
 //! keep nothing back; those that follow leave by [`COMPANY`], or with `push_out`, if the owner says that calls may keep each other company.
 //!
 //! What is kept counts as sent: it has its number and its place in the window, and its slot in those with data. Nothing else goes to the peer before it
-//! (`Ofi::let_leave` comes first everywhere), so numbers in other messages never run ahead of packets. What the library refuses for now, as it does
-//! until there is a connection, stays and is offered in the next turn; who loses the peer drops it. The program may call nothing for long after a
-//! call that waits, whose packets were taken long before: so its end moves what is refused, for a while ([`INSISTENCE`]).
+//! (`Ofi::let_leave` comes first everywhere), so numbers in other messages never run ahead of packets. What the library refuses for now stays and is
+//! offered in the next turn; who loses the peer drops it. The program may call nothing for long after a call that waits, whose packets were taken long
+//! before: so its end moves what is refused, for a while ([`INSISTENCE`]).
+//!
+//! Nothing is kept for a peer that was not reached yet: the library refuses everything until there is a connection, which takes until the peer looks,
+//! and it may compute for long. So the owner hears of the refusal, and a call that waits for its message does not end before it has left.
 
 use super::{Ofi, Use};
 use crate::packet::{Together, What};
@@ -23,8 +26,7 @@ const COMPANY: u32 = 32;
 /// The longest payload that waits for company: several of them fit into a message.
 const SHORT: usize = 16 << 10;
 
-/// How long after the first refusal the end of a call goes on offering: a connection to a process that waits is made in a few milliseconds, also
-/// where both share a core; to one that computes it takes until that one calls.
+/// How long after the first refusal the end of a call goes on offering.
 const INSISTENCE: Duration = Duration::from_millis(100);
 
 /// Packets that wait in a slot.
@@ -49,6 +51,8 @@ pub(super) struct Company {
     kept_back: u32,
     /// Peers with packets that wait.
     pub(super) peers: Vec<u32>,
+    /// Peers that the owner has something for that the library has refused, as until there is a connection.
+    unreached: Vec<u32>,
 }
 
 impl Company {
@@ -66,6 +70,14 @@ impl Company {
         }
         self.kept_back = (self.kept_back + 1) % COMPANY;
         self.kept_back != 0
+    }
+
+    /// The library has refused what was sent to a peer that was not reached yet.
+    #[cold]
+    pub(super) fn waits_to_reach(&mut self, number: u32) {
+        if !self.unreached.contains(&number) {
+            self.unreached.push(number);
+        }
     }
 
     fn end_row(&mut self) {
@@ -129,6 +141,16 @@ impl Ofi {
         self.leave_all();
     }
 
+    /// Whether the library has refused something that it may take without a word of its own.
+    pub(super) fn is_refused(&mut self) -> bool {
+        let peers = &self.peers;
+        self.company.unreached.retain(|&number| {
+            let peer = &peers[number as usize];
+            !(peer.reached || peer.gone)
+        });
+        !(self.company.peers.is_empty() && self.company.unreached.is_empty() && self.waiting.is_empty())
+    }
+
     /// Whether the library has refused packets that wait, not long ago.
     #[inline]
     pub(super) fn holds_back(&self) -> bool {
@@ -167,7 +189,7 @@ impl Ofi {
         len: usize,
         fill: F,
     ) -> Result<Option<F>, Refused> {
-        if !self.company.gathers {
+        if !(self.company.gathers && self.peers[number as usize].reached) {
             return Ok(Some(fill));
         }
         let waits = self.company.waits(number) && len <= SHORT;

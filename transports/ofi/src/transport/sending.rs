@@ -24,7 +24,7 @@ impl Ofi {
                 self.uses[slot.index()] = Use::Send(number);
                 self.sending += 1;
                 peer.in_flight += 1;
-                peer.stuck = None;
+                (peer.reached, peer.stuck) = (true, None);
                 Ok(())
             }
             Err(denied) => {
@@ -38,7 +38,11 @@ impl Ofi {
         match denied {
             Denied::Again => {
                 // Also while a send is under way: one that a provider took on a connection that closed then may never end.
-                self.peers[number as usize].stuck.get_or_insert_with(Instant::now);
+                let peer = &mut self.peers[number as usize];
+                peer.stuck.get_or_insert_with(Instant::now);
+                if !peer.reached {
+                    self.company.waits_to_reach(number);
+                }
                 Refused::Full
             }
             Denied::Failed(_) => {
@@ -126,7 +130,7 @@ impl Ofi {
             Ok(()) => {
                 peer.flow.was_sent();
                 peer.flow.news();
-                peer.stuck = None;
+                (peer.reached, peer.stuck) = (true, None);
                 self.messages += 1;
                 Ok(())
             }

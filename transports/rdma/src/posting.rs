@@ -28,8 +28,8 @@ impl<H: Hca> Rdma<H> {
         slot.ok_or(Refused::Full)
     }
 
-    /// The place of a peer that a message can be sent to.
-    pub(crate) fn sendable(&self, id: PeerId) -> std::result::Result<u32, Refused> {
+    /// The place of a peer that a message of so many bytes can be sent to.
+    pub(crate) fn sendable(&mut self, id: PeerId, bytes: usize) -> std::result::Result<u32, Refused> {
         let index = self.peers.find(id).ok_or(Refused::Full)?;
         let peer = self.peers.at(index);
         match peer.state {
@@ -38,7 +38,9 @@ impl<H: Hca> Rdma<H> {
             {
                 Ok(index)
             }
-            State::Datagrams if peer.flight.len() < MESSAGES => Ok(index),
+            State::Datagrams if peer.flight.len() < MESSAGES => {
+                self.leaves_at_once(index, HEADER_BYTES + bytes)
+            }
             State::Gone => Err(Refused::Dead),
             _ => Err(Refused::Full),
         }

@@ -174,6 +174,15 @@ impl Stream {
         self.talked = self.talked.saturating_add(1);
     }
 
+    /// Whether all of a message of so many bytes may leave now. Also when nothing is under way: what is too long for the window, or
+    /// finds a receiver that takes nothing, has to wait here.
+    pub(crate) fn takes(&self, bytes: u32) -> bool {
+        let under_way = self.sent.len() as u32;
+        let free = (self.limit.wrapping_sub(self.first) as i32).max(0) as u32;
+        let fits = under_way + bytes.div_ceil(self.piece) <= self.window.min(free);
+        self.queued.is_empty() && (under_way == 0 || fits)
+    }
+
     /// Somebody waits until everything has arrived.
     pub(crate) fn hurry(&mut self) {
         self.hurried = !self.asked;

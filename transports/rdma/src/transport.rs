@@ -374,7 +374,7 @@ impl<H: Hca<Bell: Pollable>> Transport for Rdma<H> {
         header: Header,
         payload: &[u8],
     ) -> std::result::Result<(), Refused> {
-        let index = self.sendable(peer)?;
+        let index = self.sendable(peer, payload.len())?;
         if self.peers.at(index).stream.is_some() {
             self.send_letter(index, header, payload);
             return Ok(());
@@ -389,7 +389,7 @@ impl<H: Hca<Bell: Pollable>> Transport for Rdma<H> {
         len: usize,
         fill: F,
     ) -> std::result::Result<(), Refused> {
-        let index = self.sendable(peer)?;
+        let index = self.sendable(peer, len)?;
         let slot = self.take_slot()?;
         let rail = self.peers.at(index).rail;
         let address = self.send_slots.address(rail, slot);

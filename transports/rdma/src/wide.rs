@@ -25,6 +25,7 @@ use crate::slots::Slots;
 use crate::stream::{Out, Stream};
 use crate::transport::{HEADER_BYTES, Rdma, SLOT_BYTES};
 use std::collections::VecDeque;
+use weft_api::Refused;
 use weft_api::verbs::{Data, Hca, Nanos, WorkRequest};
 use weft_api::zero_copy::{Completed, Outcome, Token};
 use weft_wire::Header;
@@ -163,6 +164,19 @@ impl<H: Hca> Rdma<H> {
         peer.state = State::Datagrams;
         let now = self.now();
         self.tend(index, now);
+    }
+
+    /// Takes no message for a peer before those ahead of it have left: whoever sent it may compute for long after the call that
+    /// does, and it would lie here. An acknowledgement makes room; it is asked for.
+    pub(crate) fn leaves_at_once(&mut self, index: u32, bytes: usize) -> std::result::Result<u32, Refused> {
+        let Some(stream) = &mut self.peers.at_mut(index).stream else { return Ok(index) };
+        if stream.takes(bytes as u32) {
+            return Ok(index);
+        }
+        stream.hurry();
+        let now = self.now();
+        self.tend(index, now);
+        Err(Refused::Full)
     }
 
     /// Sends a message of a few bytes by datagrams.

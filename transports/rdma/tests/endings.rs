@@ -368,31 +368,54 @@ fn an_end_after_many_is_no_loss() {
     }
 }
 
-/// Who has sent its first message may never look at its device again, in a long computation: the other has it all the same, though
-/// it looks seldom and finds several datagrams at once.
+/// Who has sent its first messages may never look at its device again, in a long computation: the other has them all the same,
+/// though it looks seldom and finds several datagrams at once. By a connection (as many as the emulated device sends unanswered)
+/// and by datagrams.
 #[test]
-fn a_first_message_arrives_though_its_sender_computes() {
-    for asking in [&[0][..], &[1], &[0, 1]] {
-        for seldom in [1, 2, 7] {
+fn first_messages_arrive_though_their_sender_computes() {
+    let cases = [(false, 1), (false, 12), (true, 1), (true, 12), (true, 60)];
+    for ((by_datagrams, most), seldom) in cases.into_iter().flat_map(|case| [(case, 1), (case, 2), (case, 7)])
+    {
+        for asking in [&[0][..], &[1], &[0, 1]] {
             let mut air = Air::quiet();
-            (air.tells, air.pause) = (false, 1_000_000);
-            let mut fabric = fabric_on(air, 2, 1);
+            (air.tells, air.pause) = (false, 1_000);
+            let mut fabric = fabric_on(air, 3, 1);
+            if by_datagrams {
+                // It has all the connections that it may have.
+                fabric.ends.iter_mut().for_each(|end| end.set_connections(1));
+                say(&mut fabric, (1, 2));
+                hear(&mut fabric, (2, 1));
+            }
             asking.iter().for_each(|&me| fabric.ends[me].connect(PeerId(1 - me as u32)).unwrap());
-            let mut turns = 0;
-            let mut sent = false;
-            while fabric.ends[0].peek(PeerId(1)).is_none() {
-                if !sent {
-                    fabric.ends[1].progress();
-                    sent = fabric.ends[1].send_inline(PeerId(0), header(), b"hello").is_ok();
-                    fabric.ends[1].push_out();
+            let begun = fabric.air.borrow().now;
+            let [mut turns, mut sent, mut heard] = [0; 3];
+            while heard < most {
+                let length = |number: usize| [8, 900, 4_000][number % 3];
+                let end = &mut fabric.ends[1];
+                if sent < most {
+                    end.progress();
+                    while sent < most
+                        && end.send_copy(PeerId(0), header(), length(sent), |room| room.fill(1)).is_ok()
+                    {
+                        sent += 1;
+                    }
+                    end.push_out();
                 }
                 if turns % seldom == 0 {
                     fabric.ends[0].progress();
+                    while fabric.ends[0].peek(PeerId(1)).is_some() {
+                        fabric.ends[0].advance(PeerId(1));
+                        heard += 1;
+                    }
                 }
                 fabric.idle();
                 turns += 1;
-                assert!(turns < 10_000, "{asking:?} asked, a look in {seldom} turns");
+                let took = fabric.air.borrow().now - begun;
+                let case = format!("by datagrams {by_datagrams}, {asking:?} asked, a look in {seldom} turns");
+                assert!(took < 1_000_000_000, "{heard} of {sent} after {took} ns: {case}");
             }
+            let letters = fabric.ends[1].counts().letters;
+            assert_eq!(letters, if by_datagrams { most as u64 } else { 0 }, "this shows nothing");
         }
     }
 }

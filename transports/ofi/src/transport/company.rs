@@ -26,7 +26,7 @@ const COMPANY: u32 = 32;
 /// The longest payload that waits for company: several of them fit into a message.
 const SHORT: usize = 16 << 10;
 
-/// How long after the first refusal the end of a call goes on offering.
+/// How long after the first refusal the end of a call goes on offering to a peer that was reached before.
 const INSISTENCE: Duration = Duration::from_millis(100);
 
 /// Packets that wait in a slot.

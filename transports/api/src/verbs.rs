@@ -459,6 +459,16 @@ pub trait Hca {
     /// room in their queue. Whoever posts waits until something has completed.
     fn is_crowded(&self) -> bool;
 
+    /// Whether a message of so many bytes that is posted to a connection now leaves by itself. An adapter sends what was posted
+    /// whatever the program does. A device that works in calls ([`HcaLimits::works_in_calls`]) says no when more is under way than
+    /// it sends without an acknowledgement: who has posted may compute for long after the call that did. Its
+    /// [`Hca::send_few`] then refuses with [`HcaRefusal::Full`].
+    #[inline]
+    fn leaves_now(&self, queue_pair: QueuePairNumber, bytes: usize) -> bool {
+        let _ = (queue_pair, bytes);
+        true
+    }
+
     /// Posts a receive request to a shared queue.
     ///
     /// # Errors

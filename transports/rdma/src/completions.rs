@@ -53,7 +53,11 @@ impl<H: Hca> Rdma<H> {
                     let peer = self.peers.at_mut(index);
                     peer.resting = false;
                     peer.heard = now;
-                    peer.received = peer.received.wrapping_add(1);
+                    if !peer.is_new() {
+                        self.counts.repeats += 1;
+                        self.repost(rail, slot);
+                        return false;
+                    }
                     peer.inbox.push_back(Arrived::Slot { rail, slot: slot as u16, bytes: done.bytes });
                     if !std::mem::replace(&mut peer.listed, true) {
                         self.ready.push_back(index);

@@ -345,7 +345,7 @@ impl<H: Hca> Rdma<H> {
             _ => State::Open { remote_pair },
         };
         (peer.life, peer.epoch, peer.heard, peer.made) = (hello.life, hello.epoch, now, now);
-        peer.used = now;
+        (peer.used, peer.late) = (now, None);
         if is_of_now {
             peer.resting = hello.rests;
         }

@@ -4,6 +4,7 @@ use crate::flight::Flight;
 use crate::paths::Paths;
 use crate::rings::Pair;
 use crate::stream::Stream;
+use crate::wide::Late;
 use std::collections::VecDeque;
 use weft_api::numbers::NumberMap;
 use weft_api::verbs::{Nanos, QueuePairNumber};
@@ -65,12 +66,16 @@ pub(crate) struct Peer {
     pub(crate) epoch: u32,
     /// Most bytes of a packet that both devices take.
     pub(crate) mtu: u16,
-    /// Messages that have arrived, ever, wrapping.
+    /// Messages that have arrived, ever, wrapping, as the peer is told: those that it sends no more.
     pub(crate) received: u32,
+    /// Messages besides, taken while another way was asked for: they come once more by that, and are dropped.
+    pub(crate) beyond: u32,
     pub(crate) inbox: VecDeque<Arrived>,
     pub(crate) flight: Flight,
     /// The way of messages while the state is [`State::Datagrams`].
     pub(crate) stream: Option<Box<Stream>>,
+    /// That way still, while another is asked for.
+    pub(crate) late: Option<Box<Late>>,
     /// Rings between the two, if there ever was one.
     pub(crate) rings: Option<Box<Pair>>,
     /// Whether it stands in the list of those whose streams have something under way.
@@ -98,6 +103,23 @@ pub(crate) struct Peer {
     pub(crate) asked: Nanos,
     /// When this connection was made.
     pub(crate) made: Nanos,
+}
+
+impl Peer {
+    /// A message has come by the present way. Whether it is new: of those that were taken beyond what the peer was told of, none
+    /// is.
+    #[inline]
+    pub(crate) fn is_new(&mut self) -> bool {
+        self.received = self.received.wrapping_add(1);
+        let known = self.beyond > 0;
+        self.beyond -= u32::from(known);
+        !known
+    }
+
+    /// A message is there, and those ahead of it.
+    pub(crate) fn has_come(&self) -> u32 {
+        self.received.wrapping_add(self.beyond)
+    }
 }
 
 /// All of them; an entry's place stays the same.
@@ -139,9 +161,11 @@ impl Peers {
             epoch: 0,
             mtu: 0,
             received: 0,
+            beyond: 0,
             inbox: VecDeque::new(),
             flight: Flight::default(),
             stream: None,
+            late: None,
             rings: None,
             talking: false,
             mute: false,

@@ -3,7 +3,7 @@
 use crate::contact::NOTHING;
 use crate::flight::{Deed, FEW, Holds, SIGNAL_EVERY, remote};
 use crate::peers::State;
-use crate::transport::{HEADER_BYTES, MESSAGES, MOST_POSTED, Rdma, SEND_SLOTS};
+use crate::transport::{HEADER_BYTES, MESSAGES, MOST_POSTED, Rdma, SEND_SLOTS, full_copy};
 use weft_api::Refused;
 use weft_api::verbs::{Data, Hca, HcaRefusal, Nanos, Segment, Work, WorkRequest};
 use weft_api::zero_copy::RemoteMemory;
@@ -36,7 +36,7 @@ impl<H: Hca> Rdma<H> {
             State::Open { .. }
                 if peer.flight.len() < MESSAGES && !self.rails[usize::from(peer.rail)].hca.is_crowded() =>
             {
-                Ok(index)
+                self.posts_at_once(index, HEADER_BYTES + bytes).then_some(index).ok_or(Refused::Full)
             }
             State::Datagrams if peer.flight.len() < MESSAGES => {
                 self.leaves_at_once(index, HEADER_BYTES + bytes)
@@ -44,6 +44,16 @@ impl<H: Hca> Rdma<H> {
             State::Gone => Err(Refused::Dead),
             _ => Err(Refused::Full),
         }
+    }
+
+    /// Takes no message for a connection whose device would keep it until something is acknowledged: whoever sent it may compute
+    /// for long after the call that does. Pieces of long messages that fill their packets may wait in the device, where they leave as
+    /// fast as it hears: the last one of a message is shorter but for a length in many.
+    #[inline]
+    fn posts_at_once(&self, index: u32, bytes: usize) -> bool {
+        let peer = self.peers.at(index);
+        let is_piece = bytes == HEADER_BYTES + full_copy(self.limits.mtu);
+        is_piece || self.rails[usize::from(peer.rail)].hca.leaves_now(peer.pair, bytes)
     }
 
     /// Whether a connection and its device have room for so many requests.
@@ -229,7 +239,8 @@ impl<H: Hca> Rdma<H> {
         let open = matches!(peer.state, State::Open { .. })
             && peer.flight.len() < MESSAGES
             && !self.rails[usize::from(peer.rail)].hca.is_crowded();
-        open && self.send_inline_to(index, header, payload).is_ok()
+        open && self.posts_at_once(index, HEADER_BYTES + payload.len())
+            && self.send_inline_to(index, header, payload).is_ok()
     }
 
     /// See [`weft_api::Transport::put_now`]. The first of a turn is posted at once; those that follow it in the same turn are

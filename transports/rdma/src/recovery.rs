@@ -11,6 +11,7 @@ use crate::flight::Holds;
 use crate::handshake::{Hello, Step, Wants};
 use crate::peers::{NO_PAIR, State};
 use crate::transport::Rdma;
+use crate::wide::Late;
 use weft_api::verbs::{Completion, CompletionStatus, DeviceAddress, Hca, Nanos, WorkRequest};
 use weft_api::zero_copy::{Completed, Outcome};
 
@@ -144,12 +145,13 @@ impl<H: Hca> Rdma<H> {
             let now = self.now();
             self.end_rings(index, now);
             let peer = self.peers.at_mut(index);
-            (peer.pair, peer.stream) = (NO_PAIR, None);
+            (peer.pair, peer.late) = (NO_PAIR, peer.stream.take().map(|stream| Late::of(*stream, peer)));
             if let State::Failing { again: true, until } = peer.state {
                 self.ask_anew(index, until);
                 continue;
             }
-            self.peers.at_mut(index).state = State::Gone;
+            let peer = self.peers.at_mut(index);
+            (peer.state, peer.late) = (State::Gone, None);
             self.has_heard(index);
             self.questions.retain(|&(of, ..)| of != index);
             while let Some((holds, _)) = self.peers.at_mut(index).flight.retire(u64::MAX) {

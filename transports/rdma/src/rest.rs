@@ -109,7 +109,7 @@ impl<H: Hca> Rdma<H> {
         let settled = !matches!(peer.state, State::Asking { .. } | State::Failing { .. } | State::Gone);
         let known = peer.life == hello.life || peer.life == 0;
         // Its count has 24 bits.
-        let has_sent_since = (peer.received.wrapping_sub(hello.first_packet) << 8) as i32 > 0;
+        let has_sent_since = (peer.has_come().wrapping_sub(hello.first_packet) << 8) as i32 > 0;
         if matches!(peer.state, State::Gone) {
             return self.answer_gone(Step::Heard, index, rail, hello.way);
         }

@@ -304,6 +304,8 @@ impl<H: Hca> Rdma<H> {
             let place = own.saw();
             left -= 1;
             own.used = now;
+            // What comes once more was posted before there was a ring.
+            debug_assert!(peer.beyond == 0);
             peer.received = peer.received.wrapping_add(1);
             peer.inbox.push_back(Arrived::Record { place, bytes: tail.length });
             if let Some(out) = out {

@@ -90,6 +90,8 @@ pub struct Counts {
     pub datagrams: u64,
     /// Peers that were moved between datagrams and a connection by this end's wish.
     pub changes: u64,
+    /// Messages taken by datagrams while that was asked for, which came again by the other way.
+    pub repeats: u64,
 }
 
 /// What is in use, of all that there is.
@@ -330,7 +332,7 @@ fn header_from(bytes: &[u8]) -> Header {
 }
 
 /// Largest payload that fills packets of so many bytes whole, with its header.
-const fn full_copy(mtu: u32) -> usize {
+pub(crate) const fn full_copy(mtu: u32) -> usize {
     MAX_COPY / mtu as usize * mtu as usize - HEADER_BYTES
 }
 

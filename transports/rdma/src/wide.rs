@@ -12,13 +12,15 @@
 //!   queue pair waits for one that is gone.
 //!
 //! Changing the way is what follows a failed connection as well ([`crate::recovery`]): a new epoch, before which each tells how
-//! many messages it ever received. So no change loses, doubles or reorders anything.
+//! many messages it ever received. So no change loses, doubles or reorders anything. Who asks for it goes on taking what comes by
+//! datagrams until it is answered ([`Late`]), since their sender may compute and not look: all of that comes once more by the
+//! next way, for the number that was told stays, and is dropped.
 
 use crate::contact::FIRST_RETRY;
 use crate::flight::Deed;
 use crate::handshake::{Hello, Step, Wants};
 use crate::letter::Letter;
-use crate::peers::{Arrived, NO_PAIR, State};
+use crate::peers::{Arrived, NO_PAIR, Peer, State};
 use crate::posting::header_bytes;
 use crate::rail::{Rail, Rails, buffer};
 use crate::slots::Slots;
@@ -67,6 +69,22 @@ pub(crate) struct Wide {
     letters: VecDeque<(u32, Box<[u8]>)>,
     /// Where a datagram is while it is looked at.
     pub(crate) piece: Vec<u8>,
+}
+
+/// A way by datagrams that this end has left. Until another is agreed on, what comes by it is still taken, and not acknowledged
+/// any more: whoever sent it may compute for long and not send it again before.
+#[derive(Debug)]
+pub(crate) struct Late {
+    stream: Stream,
+    epoch: u32,
+    rail: u8,
+}
+
+impl Late {
+    /// The way of a peer, whose next one is not begun yet.
+    pub(crate) fn of(stream: Stream, peer: &Peer) -> Box<Late> {
+        Box::new(Late { stream, epoch: peer.epoch, rail: peer.rail })
+    }
 }
 
 impl Wide {
@@ -294,11 +312,17 @@ impl<H: Hca> Rdma<H> {
             }
             return false;
         }
-        let fits = peer.life == letter.life && peer.epoch == letter.epoch && peer.rail == rail;
-        let Some(stream) = peer.stream.as_mut().filter(|_| fits) else { return false };
+        let way = (letter.life, letter.epoch, rail);
+        let (late, complete, stream) = match (&mut peer.stream, &mut peer.late) {
+            (Some(stream), _) if way == (peer.life, peer.epoch, peer.rail) => {
+                (false, stream.heard(letter.ack), &mut **stream)
+            }
+            // What it acknowledges it says with the next way as well.
+            (None, Some(late)) if way == (peer.life, late.epoch, late.rail) => (true, 0, &mut late.stream),
+            _ => return false,
+        };
         peer.heard = now;
         let mut news = false;
-        let complete = stream.heard(letter.ack);
         let letters = &mut self.wide.letters;
         let taken = match letter.piece {
             Some(piece) => {
@@ -325,7 +349,13 @@ impl<H: Hca> Rdma<H> {
             }
             let peer = self.peers.at_mut(index);
             peer.resting = false;
-            peer.received = peer.received.wrapping_add(1);
+            if late {
+                peer.beyond += 1;
+            } else if !peer.is_new() {
+                self.counts.repeats += 1;
+                self.letter_taken(index);
+                continue;
+            }
             peer.inbox.push_back(Arrived::Letter(whole));
             if !std::mem::replace(&mut peer.listed, true) {
                 self.ready.push_back(index);
@@ -389,7 +419,10 @@ impl<H: Hca> Rdma<H> {
     /// Somebody took a letter.
     pub(crate) fn letter_taken(&mut self, index: u32) {
         let now = self.now();
-        if let Some(stream) = &mut self.peers.at_mut(index).stream
+        let peer = self.peers.at_mut(index);
+        if let Some(late) = &mut peer.late {
+            late.stream.taken(now);
+        } else if let Some(stream) = &mut peer.stream
             && stream.taken(now)
         {
             self.tend(index, now);

@@ -350,3 +350,63 @@ fn datagrams_take_the_other_rail() {
     assert!(fabric.ends.iter_mut().all(|end| end.lost().is_none()));
     assert_ne!(address(0), address(2));
 }
+
+/// Who has sent computes, and the receiver asks for a connection while half of it lies in its device: all of that is taken, and
+/// none of it once more when the sender is back. Also when the way after that is no connection.
+#[test]
+fn what_is_there_when_another_way_is_asked_for_is_taken() {
+    for back in [8, 1] {
+        let mut fabric = with_few(fabric_over(Air::quiet(), 3), 1);
+        say(&mut fabric, (0, 1), &mut 0);
+        let mut taken = 0;
+        while taken < 50 {
+            say(&mut fabric, (0, 2), &mut taken);
+        }
+        (0..1_000).for_each(|_| fabric.round());
+        let mut sent = taken;
+        // Of one datagram each; what has come it does not look at.
+        let say_without_a_look = |fabric: &mut Virtual, sent: &mut u32| {
+            for _ in 0..14 {
+                fabric.ends[0].send_inline(PeerId(2), header(*sent), &[*sent as u8; 8]).unwrap();
+                *sent += 1;
+            }
+            fabric.ends[0].push_out();
+        };
+        say_without_a_look(&mut fabric, &mut sent);
+        fabric.ends[2].set_connections(8);
+        let begun = fabric.air.borrow().now;
+        while fabric.ends[2].counts().changes == 0 {
+            fabric.round_of(&[2]);
+        }
+        say_without_a_look(&mut fabric, &mut sent);
+        let mut take = |fabric: &mut Virtual| {
+            while let Some((head, payload)) = fabric.ends[2].peek(PeerId(0)) {
+                assert_eq!((head, payload), (header(taken), &[taken as u8; 8][..]));
+                fabric.ends[2].advance(PeerId(0));
+                taken += 1;
+            }
+            taken
+        };
+        while take(&mut fabric) < sent {
+            fabric.round_of(&[2]);
+            assert!(fabric.air.borrow().now - begun < 1_000_000_000, "it waits for who computes");
+        }
+        assert_eq!(fabric.ends[2].counts().changes, 1, "this shows nothing");
+        fabric.ends[0].set_connections(back);
+        for _ in 0..100 {
+            while fabric.ends[0].send_inline(PeerId(2), header(sent), &[sent as u8; 8]).is_err() {
+                fabric.round();
+            }
+            sent += 1;
+            while take(&mut fabric) < sent {
+                fabric.round();
+            }
+        }
+        while fabric.ends.iter().any(|end| !end.has_left() || end.held() != Held::default()) {
+            fabric.round();
+        }
+        assert_eq!(fabric.ends[2].connections().0, u32::from(back > 1));
+        let repeats = fabric.ends[2].counts().repeats;
+        assert!(repeats >= 14, "{repeats} came again: this shows nothing");
+    }
+}

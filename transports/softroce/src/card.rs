@@ -159,6 +159,9 @@ impl<W: Wire> Card<W> {
             self.rung = self.in_turn;
             return Ok(());
         }
+        if matches!(work, Work::Send { .. }) && !self.device.leaves_now(number, bytes.len()) {
+            return Err(HcaRefusal::Full);
+        }
         let request = WorkRequest::new(id, work, &[]);
         let data = [bytes];
         let request = WorkRequest { data: Data::Inline(&data), signaled, ..request };
@@ -407,6 +410,12 @@ impl<W: Wire> Hca for Card<W> {
 
     fn is_crowded(&self) -> bool {
         false
+    }
+
+    // As `post_send`.
+    #[inline(never)]
+    fn leaves_now(&self, number: QueuePairNumber, bytes: usize) -> bool {
+        self.device.leaves_now(number, bytes)
     }
 
     fn post_receive(

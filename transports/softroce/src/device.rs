@@ -405,6 +405,13 @@ impl<M: Memory> Device<M> {
             .is_none_or(|pair| pair.open_sends() + requests <= pair.plan.max_send as usize)
     }
 
+    /// Whether a message of so many bytes may go out by a connection before anything is acknowledged; also when there is no such
+    /// connection, which posting will say.
+    pub fn leaves_now(&self, number: QueuePairNumber, bytes: usize) -> bool {
+        let pair = self.queue_pairs.get(&number.0);
+        pair.and_then(|pair| pair.requester.as_ref()).is_none_or(|requester| requester.leaves_now(bytes))
+    }
+
     /// Posts a receive request to a queue pair's own queue (section 11.4.1.2). In state *error* it completes as flushed.
     ///
     /// # Errors

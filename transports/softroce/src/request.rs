@@ -108,4 +108,10 @@ impl Posted {
             _ => self.length.div_ceil(mtu).max(1),
         }
     }
+
+    /// The packets of a message; of another request none.
+    #[inline]
+    pub(crate) fn message_packets(&self, packets: u32) -> u32 {
+        if matches!(self.work, Work::Send { .. }) { packets } else { 0 }
+    }
 }

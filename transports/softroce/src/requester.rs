@@ -5,6 +5,7 @@
 //! else. Everything before `unacknowledged` is done for good.
 
 mod at_once;
+mod window;
 
 use crate::emission::emit;
 use crate::memory::{self, Memory, Regions};
@@ -16,11 +17,10 @@ use std::collections::VecDeque;
 use weft_api::verbs::{
     CompletedWork, Completion, CompletionStatus, Nanos, ProtectionDomain, QueuePairNumber, Sending, Work,
 };
+use window::Window;
 
 /// Packets in flight at most, unless the device says more ([`crate::Device::widen`]).
 pub(crate) const USUAL_WINDOW: u32 = 128;
-/// Packets in flight at least, however lossy the way is.
-const MIN_WINDOW: u32 = 2;
 /// An acknowledgement is asked for at least this often, or eight times in a window.
 const ACK_EVERY: u32 = 16;
 /// Bytes of a read that are asked for at a time, unless half the window is less. Nothing but the requester paces the answers: with those
@@ -62,19 +62,15 @@ pub(crate) struct Requester {
     started: usize,
     /// Entries whose request goes on in the next one.
     parts: usize,
+    /// Packets of all messages among them.
+    messages: u32,
     cursor: Cursor,
     /// First number of the next entry that starts.
     next: Psn,
     unacknowledged: Psn,
     config: Sending,
     mtu: u32,
-    window: u32,
-    /// What it grows to.
-    widest: u32,
-    /// Nothing was lost yet: it grows fast.
-    unhurt: bool,
-    /// Acknowledged packets since the window last grew.
-    credit: u32,
+    window: Window,
     retries_left: u8,
     /// The network has said since the last answer that the peer cannot be reached.
     doubted: bool,
@@ -106,15 +102,13 @@ impl Requester {
             queue: VecDeque::new(),
             started: 0,
             parts: 0,
+            messages: 0,
             cursor: Cursor { entry: 0, packet: 0 },
             next: first,
             unacknowledged: first,
             config,
             mtu,
-            window: widest / 4,
-            widest,
-            unhurt: true,
-            credit: 0,
+            window: Window::new(widest),
             retries_left: config.retries,
             doubted: false,
             not_ready_left: config.not_ready_retries,
@@ -129,6 +123,7 @@ impl Requester {
 
     pub(crate) fn post(&mut self, request: Posted) {
         let (packets, length) = (request.packets(self.mtu), request.length);
+        self.messages += request.message_packets(packets);
         self.queue.push_back(Entry {
             request,
             first: self.next,
@@ -150,6 +145,16 @@ impl Requester {
     #[inline]
     pub(crate) fn has_more(&self) -> bool {
         self.cursor.entry < self.queue.len()
+    }
+
+    /// Whether all packets of a message of so many bytes may go out before anything is acknowledged, as far as other messages go. What
+    /// is longer than the window has to wait here, one message at a time. Of a small window, which losses leave, all is used; of
+    /// another some of the packets ahead ask for an acknowledgement when a message has to wait.
+    pub(crate) fn leaves_now(&self, bytes: usize) -> bool {
+        let packets = (bytes as u32).div_ceil(self.mtu).max(1);
+        let window = self.window.packets();
+        let needed = if window < 2 * packets.max(ACK_EVERY) { 1 } else { packets };
+        self.messages == 0 || self.paused_until.is_none() && self.messages + needed <= window
     }
 
     /// When [`Requester::tick`] has something to do.
@@ -179,7 +184,7 @@ impl Requester {
         }
         let entry = &self.queue[index];
         let psn = entry.first.plus(packet);
-        if psn.ahead_of(self.unacknowledged) >= self.window as i32 {
+        if psn.ahead_of(self.unacknowledged) >= self.window.packets() as i32 {
             return false;
         }
         if entry.refused.is_some() {
@@ -215,8 +220,8 @@ impl Requester {
         let last = packet + 1 == entry.packets;
         let newest = last && index + 1 == self.queue.len();
         last && entry.request.signaled
-            || psn.plus(1).ahead_of(self.unacknowledged) >= self.window as i32
-            || psn.ahead_of(self.asked) >= (self.window / 8).max(ACK_EVERY) as i32
+            || psn.plus(1).ahead_of(self.unacknowledged) >= self.window.packets() as i32
+            || psn.ahead_of(self.asked) >= (self.window.packets() / 8).max(ACK_EVERY) as i32
             || newest && (self.overdue || self.len() * 2 >= self.room)
     }
 
@@ -234,7 +239,7 @@ impl Requester {
                 return false;
             }
         }
-        let most = (READ_PART / self.mtu).min(self.window / 2).max(1);
+        let most = (READ_PART / self.mtu).min(self.window.packets() / 2).max(1);
         if matches!(entry.request.work, Work::Read { .. }) && entry.packets > most {
             let length = most * self.mtu;
             let part = Entry {
@@ -297,7 +302,7 @@ impl Requester {
         match syndrome {
             Syndrome::Ack(_) => {}
             Syndrome::Sequence => {
-                self.shrink();
+                self.window.shrink();
                 self.go_back(now);
             }
             Syndrome::NotReady(code) => {
@@ -379,6 +384,7 @@ impl Requester {
             let done = self.queue.pop_front().expect("started entries are in the queue");
             self.started -= 1;
             self.parts -= usize::from(done.part);
+            self.messages -= done.request.message_packets(done.packets);
             self.cursor = match self.cursor.entry {
                 0 => Cursor { entry: 0, packet: 0 },
                 entry => Cursor { entry: entry - 1, ..self.cursor },
@@ -400,7 +406,7 @@ impl Requester {
         if progress > 0 {
             self.unacknowledged = reached;
             self.skip_acknowledged();
-            self.grow(progress as u32);
+            self.window.grow(progress as u32);
             self.retries_left = self.config.retries;
             self.doubted = false;
             self.not_ready_left = self.config.not_ready_retries;
@@ -432,7 +438,7 @@ impl Requester {
 
     fn go_back_once(&mut self, now: Nanos) {
         if self.went_back_at != Some(self.unacknowledged) {
-            self.shrink();
+            self.window.shrink();
             self.go_back(now);
             self.went_back_at = Some(self.unacknowledged);
         }
@@ -486,7 +492,7 @@ impl Requester {
             return self.fail(CompletionStatus::RetriesExceeded, ended, own);
         }
         self.retries_left = self.retries_left.saturating_sub(1);
-        (self.window, self.unhurt) = (MIN_WINDOW, false);
+        self.window.close();
         self.went_back_at = None;
         self.go_back(now);
     }
@@ -512,26 +518,12 @@ impl Requester {
         };
     }
 
-    fn grow(&mut self, packets: u32) {
-        self.credit += packets;
-        if self.credit >= self.window {
-            self.credit = 0;
-            let slowly = if self.unhurt { self.widest } else { self.window + ACK_EVERY };
-            self.window = (self.window * 2).min(slowly).min(self.widest);
-        }
-    }
-
-    fn shrink(&mut self) {
-        self.window = (self.window / 2).max(MIN_WINDOW);
-        self.unhurt = false;
-        self.credit = 0;
-    }
-
     /// The oldest request ends with `status`; the queue pair cannot go on.
     fn fail(&mut self, status: CompletionStatus, ended: &mut Ended, own: QueuePairNumber) {
         while let Some(entry) = self.queue.pop_front() {
             self.started = self.started.saturating_sub(1);
             self.parts -= usize::from(entry.part);
+            self.messages -= entry.request.message_packets(entry.packets);
             if !entry.part {
                 ended.completions.push(completion(&entry.request, status, own));
                 break;
@@ -542,7 +534,7 @@ impl Requester {
 
     /// Everything posted ends as flushed.
     pub(crate) fn flush(&mut self, ended: &mut Ended, own: QueuePairNumber) {
-        self.parts = 0;
+        (self.parts, self.messages) = (0, 0);
         for entry in self.queue.drain(..).filter(|entry| !entry.part) {
             ended.completions.push(completion(&entry.request, CompletionStatus::Flushed, own));
         }

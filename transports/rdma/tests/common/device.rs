@@ -216,6 +216,10 @@ impl Hca for Odd {
         self.card.is_crowded()
     }
 
+    fn leaves_now(&self, number: QueuePairNumber, bytes: usize) -> bool {
+        self.card.leaves_now(number, bytes)
+    }
+
     fn post_receive(
         &mut self,
         queue: SharedReceiveQueueId,

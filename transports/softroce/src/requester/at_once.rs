@@ -86,13 +86,14 @@ impl Requester {
         let psn = self.next;
         let may = self.paused_until.is_none()
             && self.started == self.queue.len()
-            && psn.ahead_of(self.unacknowledged) < self.window as i32
+            && psn.ahead_of(self.unacknowledged) < self.window.packets() as i32
             && short.bytes.len() <= self.mtu as usize;
         if !may {
             return None;
         }
         let request = Posted::short(short)?;
         let (index, length) = (self.queue.len(), request.length);
+        self.messages += request.message_packets(1);
         self.queue.push_back(Entry {
             request,
             first: psn,

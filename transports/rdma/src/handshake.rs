@@ -9,7 +9,7 @@
 //!
 //! When a connection fails and both live, the next one is begun in the same way. Each side ends its old queue pair first and
 //! then says how many messages it has ever received from the other: that number is final, so the other knows what to send
-//! again.
+//! again. What is taken after it by datagrams while another way is asked for does not count, and is dropped when it comes again.
 
 use weft_api::verbs::{MOST_WAYS, QueuePairNumber};
 use weft_types::PeerId;

@@ -96,6 +96,11 @@ impl<H: Hca> Rdma<H> {
             Holds::Slot(_) => peer.flight.must_signal() || self.send_slots.left() < SCARCE,
             Holds::Nothing => peer.flight.must_signal(),
         };
+        if let State::Answered { .. } = peer.state {
+            // Behind what waits for the other end: all of it is posted then, in order.
+            self.noted(index, holds, signaled, deed, &kept);
+            return Ok(false);
+        }
         let request =
             WorkRequest { id: peer.flight.next(), work, data, signaled, fence: false, solicited: false };
         if let Err(why) = self.rails[usize::from(peer.rail)].hca.post_send(peer.pair, &request) {

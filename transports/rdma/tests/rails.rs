@@ -214,3 +214,70 @@ fn two_rails_that_stay_dead_are_one_loss() {
         assert_eq!(more, (None, false), "told twice (seed {seed})");
     }
 }
+
+/// The second connection fails in the middle of reads of both ends, and both go on asking for flushes: the end that is asked for
+/// another connection posts nothing by it before what is under way, or a later request would tell of a read that was not done.
+#[test]
+fn nothing_overtakes_what_a_failed_connection_leaves() {
+    let mut reconnections = 0;
+    for round in 0..40_u64 {
+        let mut fabric = fabric_on(Air::deaf(round), 2, 2);
+        fabric.introduce();
+        for end in &mut fabric.ends {
+            end.set_patience(Duration::from_secs(60));
+        }
+        let mut random = Random::new(round);
+        let (source, landing) = ([0x41, 0x42].map(bytes), [bytes(0), bytes(0)]);
+        let region = |fabric: &mut Virtual, end: usize, of: &[AtomicU8]| {
+            let range = MemoryRange { address: of.as_ptr() as u64, length: BYTES as u64 };
+            fabric.ends[end].register(range, Access::ALL).unwrap()
+        };
+        let sources = [0, 1].map(|end| region(&mut fabric, end, &source[end]));
+        let landings = [0, 1].map(|end| region(&mut fabric, end, &landing[end]));
+        let mut token = 0;
+        let mut reads = 0;
+        let mut open = [None; 2];
+        // Of both directions, at another moment in each world.
+        let ways = [(address_on(0, 1), address_on(1, 1)), (address_on(1, 1), address_on(0, 1))];
+        let begun = fabric.air.borrow().now;
+        let (mut next_cut, mut until) = (0, 0);
+        while reads < 16 || open != [None; 2] {
+            for me in 0..2 {
+                let end = &mut fabric.ends[me];
+                let peer = PeerId(1 - me as u32);
+                token += 1;
+                if open[me].is_none() && reads < 16 {
+                    landing[me].iter().for_each(|byte| byte.store(0, Ordering::Relaxed));
+                    let address = landing[me].as_ptr() as u64;
+                    let into = [LocalRun { address, length: BYTES as u64, region: landings[me].id }];
+                    let from = [RemoteRun { memory: sources[1 - me].remote, length: BYTES as u64 }];
+                    if end.get(peer, &from, &into, Token(token)).is_ok() {
+                        (open[me], reads) = (Some(token), reads + 1);
+                    }
+                } else if random.chance(0.02) {
+                    // Now and then, or they fill the connection. Their tokens say nothing of the read.
+                    let _ = end.flush(peer, Token(token));
+                }
+                while let Some(done) = end.completed() {
+                    if open[me] == Some(done.token.0) {
+                        open[me] = None;
+                        let whole =
+                            landing[me].iter().all(|byte| byte.load(Ordering::Relaxed) == 0x42 - me as u8);
+                        assert!(whole && done.outcome == Outcome::Done(0), "world {round}, read {reads}");
+                    }
+                }
+            }
+            let now = fabric.air.borrow().now;
+            if next_cut < 3 && reads > 3 * (next_cut + 1) && open.iter().all(Option::is_some) && now > until {
+                (next_cut, until) = (next_cut + 1, now + 6_000_000_000 + 71_000_000 * round);
+            }
+            fabric.air.borrow_mut().cut = if now < until { ways.into() } else { [].into() };
+            fabric.round();
+            fabric.air.borrow_mut().now += if now < until { 5_000_000 } else { 100_000 * (1 + round % 4) };
+            assert!(fabric.air.borrow().now - begun < 100_000_000_000, "world {round} does not end");
+        }
+        assert!(fabric.ends.iter_mut().all(|end| end.lost().is_none()));
+        reconnections += fabric.ends.iter().map(|end| end.counts().reconnections).sum::<u64>();
+    }
+    assert!(reconnections > 40, "{reconnections}: this shows nothing");
+}

@@ -154,7 +154,11 @@ impl Requester {
         let packets = (bytes as u32).div_ceil(self.mtu).max(1);
         let window = self.window.packets();
         let needed = if window < 2 * packets.max(ACK_EVERY) { 1 } else { packets };
-        self.messages == 0 || self.paused_until.is_none() && self.messages + needed <= window
+        // Of the oldest message some packets may be acknowledged.
+        let oldest =
+            self.queue.front().filter(|entry| self.started > 0 && entry.request.message_packets(1) > 0);
+        let over = oldest.map_or(0, |entry| self.unacknowledged.ahead_of(entry.first).max(0) as u32);
+        self.messages == 0 || self.paused_until.is_none() && self.messages - over + needed <= window
     }
 
     /// When [`Requester::tick`] has something to do.

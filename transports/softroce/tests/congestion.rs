@@ -75,3 +75,44 @@ fn a_narrow_way_is_not_flooded() {
         }
     }
 }
+
+/// Whoever gives a device no more messages than leave at once never waits for a timer, however long they are: some of what is under way
+/// asks for an acknowledgement.
+#[test]
+fn a_message_that_has_to_wait_waits_for_an_answer() {
+    // Timers of 67 ms.
+    let plan = Plan { sending: Sending { timeout: 14, ..Plan::default().sending }, ..Plan::default() };
+    for widest in [32, 64, 128, 16, 8] {
+        for length in (500..17_000).step_by(500) {
+            let mut network = Network::new(2, 1 << 20, 1, Faults::NONE);
+            network.devices.iter_mut().for_each(|device| device.widen(widest));
+            let [to, from] = connect(&mut network, [0, 1], &plan);
+            let mut given = 0;
+            for number in 0..200 {
+                network.devices[to.device]
+                    .post_receive(
+                        to.pair,
+                        number,
+                        &[Segment { address: BASE, length: 32 << 10, key: to.keys.local }],
+                    )
+                    .unwrap();
+            }
+            while given < 100 {
+                let device = &mut network.devices[from.device];
+                if device.leaves_now(from.pair, length as usize) {
+                    let own = [Segment { address: BASE, length, key: from.keys.local }];
+                    let mut request = WorkRequest::new(given, Work::Send { immediate: None }, &own);
+                    request.signaled = given == 99;
+                    device.post_send(from.pair, &request).unwrap();
+                    given += 1;
+                } else {
+                    assert!(network.step(), "nothing moves");
+                }
+                assert!(
+                    network.now < 60_000_000,
+                    "window {widest}, {length} B: message {given} waits for a timer"
+                );
+            }
+        }
+    }
+}

@@ -89,10 +89,10 @@ macro_rules! each_bell {
 }
 
 /// The ports of this host that RDMA between hosts could go by, the best first, each with its addresses in the order in which
-/// they are tried. `address`: that by which others know this host. Empty where there is no such device, or no library to drive
-/// it.
-pub fn rdma_ports(address: IpAddr) -> Vec<String> {
-    let wish = Wish { address: Some(address), numa_node: own_numa_node() };
+/// they are tried. `address`: that by which others know this host; `partition`: the one of InfiniBand that was asked for. Empty where
+/// there is no such device, or no library to drive it.
+pub fn rdma_ports(address: IpAddr, partition: Option<u16>) -> Vec<String> {
+    let wish = Wish { address: Some(address), numa_node: own_numa_node(), partition };
     let choices = survey().ok().and_then(|ports| choose(&ports, wish).ok());
     choices.into_iter().flatten().map(|choice| choice.why).collect()
 }

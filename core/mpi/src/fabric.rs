@@ -242,6 +242,7 @@ fn fabric(
             service_level: parameters.service_level.0,
             traffic_class: parameters.traffic_class.0,
         },
+        partition: parameters.partition.0,
         faults: parameters.faults,
         provider: match &parameters.ofi_provider {
             params::Provider::Auto => None,
@@ -312,6 +313,7 @@ pub(crate) struct Opener {
     frames: bool,
     link_mtu: u32,
     routes: RouteWish,
+    partition: Option<u16>,
     /// Those of datagrams.
     faults: Option<FaultPlan>,
     /// Libfabric's, which the first end has chosen.
@@ -356,7 +358,8 @@ impl Opener {
         let (mut fabric, card) = match self.way {
             Way::Verbs => {
                 let address = (!self.on_one_node).then_some(self.address);
-                Fabric::verbs(self.me, address, self.rail.as_deref(), self.rails, self.routes, directory)
+                let wish = (address, self.partition);
+                Fabric::verbs(self.me, wish, self.rail.as_deref(), self.rails, self.routes, directory)
             }
             Way::Softroce | Way::Shm | Way::Ofi => {
                 let faults = self.faults.as_ref();

@@ -27,6 +27,7 @@ pub(crate) fn parameters(variable: &impl Fn(&str) -> Option<String>) -> weft_typ
         "WEFT_ROUTES",
         "WEFT_SERVICE_LEVEL",
         "WEFT_TRAFFIC_CLASS",
+        "WEFT_PARTITION",
     ];
     let set = names.iter().filter_map(|name| Some(((*name).to_owned(), variable(name)?)));
     Ok(Parameters::from_environment(set)?.0)
@@ -40,7 +41,7 @@ pub fn text(variable: impl Fn(&str) -> Option<String>) -> Result<String, String>
     let parameters = parameters(&variable).map_err(|error| error.text().to_owned())?;
     let facts = facts(&parameters, variable("LD_LIBRARY_PATH").as_deref());
     let mut text = transport::plan(&facts, &Wish::from(&parameters))?.explain();
-    let ports = weft_engine::rdma_ports(weft_boot::machine::host_address());
+    let ports = weft_engine::rdma_ports(weft_boot::machine::host_address(), parameters.partition.0);
     for port in &ports {
         text.push_str(&format!("RDMA port {port}\n"));
     }

@@ -194,6 +194,8 @@ parameters! {
         "Service level of InfiniBand packets (0 to 15), or priority of RoCE packets (0 to 7), whatever the route says. auto: that of the route, 0 without one. The same on all ranks.";
     traffic_class: TrafficClass = "auto", "WEFT_TRAFFIC_CLASS",
         "Traffic class of global routing headers, with RoCE the type of service of IP: 104 is DSCP 26 (the class of service and two bits). auto: that of the route (for RoCE what the administrator has set as default_roce_tos), 0 without one. The same on all ranks.";
+    partition: PartitionKey = "auto", "WEFT_PARTITION",
+        "Partition of the InfiniBand subnet that the job's packets are in, as the subnet manager has set it up (0x8001; ibv_devinfo -v and /sys/class/infiniband/DEVICE/ports/1/pkeys show those of a port). auto: the first of the port's table, or the first of which it is a full member. Ports that are not in it are not used. The same on all ranks.";
     progress_agent: bool = "no", "WEFT_PROGRESS_AGENT",
         "Whether a thread of the library moves what is under way while the program computes: large messages, puts and collectives whose other end waits for this process. It sleeps while the program calls MPI; calls take locks then. Worth it where cores are left over.";
     verbose: u32 = "0", "WEFT_VERBOSE",
@@ -359,6 +361,18 @@ mod tests {
             assert!(!Parameters::accepts(variable, value), "{variable}={value}");
         }
         assert!(Parameters::accepts("WEFT_ROUTES", "off") && Parameters::accepts("WEFT_ROUTES", "require"));
+    }
+
+    #[test]
+    fn partitions_are_keys() {
+        for (text, key) in [("0x8001", 0x8001), ("0X7FFF", 0x7fff), ("0x1", 1)] {
+            let (parameters, _) = read(&[("WEFT_PARTITION", text)]).expect("legal");
+            assert_eq!(parameters.partition, PartitionKey(Some(key)));
+        }
+        assert_eq!(read(&[]).expect("nothing set").0.partition, PartitionKey(None));
+        for text in ["0x8000", "0x0", "8001", "0x10001", "", "0x"] {
+            assert!(!Parameters::accepts("WEFT_PARTITION", text), "{text}");
+        }
     }
 
     #[test]

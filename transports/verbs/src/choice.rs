@@ -1,6 +1,6 @@
 //! Which port and which of its addresses: a pure function of what there is.
 
-use crate::survey::{Gid, GidKind, Link, Port};
+use crate::survey::{Gid, GidKind, Link, Partition, Port};
 use std::cmp::Reverse;
 use std::fmt::Write as _;
 use std::net::{IpAddr, SocketAddr};
@@ -16,6 +16,8 @@ pub struct Wish {
     pub address: Option<IpAddr>,
     /// The memory node of the process.
     pub numa_node: Option<u32>,
+    /// The partition of InfiniBand to be in (`WEFT_PARTITION`), with or without the bit of full members.
+    pub partition: Option<u16>,
 }
 
 /// An address of a port.
@@ -40,6 +42,8 @@ pub struct Choice {
     pub gids: Vec<OwnGid>,
     /// Where others reach it best of all.
     pub address: DeviceAddress,
+    /// The partition of its queue pairs.
+    pub partition: Partition,
     /// Whether the device is one of software.
     pub emulated: bool,
     /// Why this one, and why not the others.
@@ -54,10 +58,10 @@ pub struct Choice {
 /// None can; the text says why of each.
 pub fn choose(ports: &[Port], wish: Wish) -> Result<Vec<Choice>, String> {
     let mut refused = String::new();
-    let mut usable: Vec<(&Port, Vec<Gid>)> = Vec::new();
+    let mut usable: Vec<(&Port, Vec<Gid>, Partition)> = Vec::new();
     for port in ports {
-        match usable_gids(port, wish) {
-            Ok(gids) => usable.push((port, gids)),
+        match usable_gids(port, wish).and_then(|gids| Ok((gids, own_partition(port, wish)?))) {
+            Ok((gids, partition)) => usable.push((port, gids, partition)),
             Err(why) => {
                 let _ = write!(refused, "{}{} port {} {why}", separator(&refused), port.device, port.number);
             }
@@ -71,7 +75,7 @@ pub fn choose(ports: &[Port], wish: Wish) -> Result<Vec<Choice>, String> {
         });
     }
     // A stable order: equal ones stay as the system lists them, which is the same for all processes of a host.
-    usable.sort_by_key(|(port, gids)| {
+    usable.sort_by_key(|(port, gids, _)| {
         (
             port.locality.pci.is_none(),
             preference(port.link, gids[0], wish),
@@ -81,11 +85,15 @@ pub fn choose(ports: &[Port], wish: Wish) -> Result<Vec<Choice>, String> {
             Reverse(gigabits(&port.rate)),
         )
     });
-    let choices = usable.iter().map(|(port, gids)| {
+    let choices = usable.iter().map(|(port, gids, partition)| {
         let gid = gids[0];
         let mut why = format!("{} port {} ({}, {})", port.device, port.number, port.rate, gid.address());
         if let Some(pci) = &port.locality.pci {
             let _ = write!(why, " at PCI {pci}");
+        }
+        if partition.number() != Partition::DEFAULT.number() || !partition.is_full() {
+            let member = if partition.is_full() { "full" } else { "limited" };
+            let _ = write!(why, ", {member} member of partition {:#06x}", partition.key);
         }
         if usable.len() > 1 {
             let _ = write!(why, ", of {} usable ports", usable.len());
@@ -112,6 +120,7 @@ pub fn choose(ports: &[Port], wish: Wish) -> Result<Vec<Choice>, String> {
             link: port.link,
             address: gids[0].address.address,
             gids,
+            partition: *partition,
             emulated: port.locality.pci.is_none(),
             why,
         }
@@ -161,6 +170,27 @@ fn usable_gids(port: &Port, wish: Wish) -> Result<Vec<Gid>, String> {
     }
 }
 
+/// The partition that a port's queue pairs are in: the one asked for, as a full member where it is both; otherwise the first of the
+/// table, unless the port is a limited member of it and a full member of another: limited members cannot talk to each other.
+fn own_partition(port: &Port, wish: Wish) -> Result<Partition, String> {
+    let all = &port.partitions;
+    let full_first = |with: &dyn Fn(&Partition) -> bool| {
+        let mut found = all.iter().copied().filter(|partition| with(partition)).collect::<Vec<_>>();
+        found.sort_by_key(|partition| !partition.is_full());
+        found.first().copied()
+    };
+    // On Ethernet there is one for all, and partitions are the business of VLANs.
+    let Some(wanted) = wish.partition.filter(|_| port.link == Link::InfiniBand) else {
+        let default = all.first().copied().filter(|first| first.is_full());
+        return Ok(default.or_else(|| full_first(&|_| true)).unwrap_or(Partition::DEFAULT));
+    };
+    full_first(&|partition| partition.number() == wanted & 0x7fff).ok_or_else(|| {
+        let keys: Vec<String> = all.iter().map(|partition| format!("{:#06x}", partition.key)).collect();
+        let of = if keys.is_empty() { "none".to_owned() } else { keys.join(", ") };
+        format!("is not in partition {wanted:#06x} (WEFT_PARTITION), but in {of}")
+    })
+}
+
 /// Smaller is better.
 fn preference(link: Link, gid: Gid, wish: Wish) -> (Packets, bool, Scope) {
     let packets = match gid.kind {
@@ -206,6 +236,7 @@ mod tests {
             rate: "100 Gb/sec (4X EDR)".to_owned(),
             lid: 0,
             gids,
+            partitions: vec![Partition::DEFAULT],
             locality: Locality { pci: Some("0000:3b:00.0".to_owned()), ..Locality::default() },
         }
     }
@@ -236,9 +267,9 @@ mod tests {
             choose(&[port.clone()], Wish::default()).unwrap()[0].gids.iter().map(|gid| gid.index).collect();
         assert_eq!(own, [3, 5, 6, 1], "of these others are told");
         assert_eq!(first(&[port.clone()], Wish::default()).1, 3, "routable, IPv4, first of its kind");
-        let wish = Wish { address: Some("10.2.0.7".parse().unwrap()), numa_node: None };
+        let wish = Wish { address: Some("10.2.0.7".parse().unwrap()), numa_node: None, ..Wish::default() };
         assert_eq!(first(&[port.clone()], wish).1, 5, "that of the job's network");
-        let wish = Wish { address: Some("192.168.0.7".parse().unwrap()), numa_node: None };
+        let wish = Wish { address: Some("192.168.0.7".parse().unwrap()), numa_node: None, ..Wish::default() };
         assert_eq!(first(&[port.clone()], wish).1, 3, "which RDMA does not go over: as without");
         port.gids.retain(|gid| gid.address().is_ipv6());
         assert_eq!(first(&[port.clone()], Wish::default()).1, 6);
@@ -260,8 +291,8 @@ mod tests {
         let mut soft = ethernet("rxe0", usual());
         soft.locality = Locality::default();
         let ports = [soft, far, near];
-        assert_eq!(first(&ports, Wish { address: None, numa_node: Some(1) }).0, "mlx5_0");
-        assert_eq!(first(&ports, Wish { address: None, numa_node: Some(0) }).0, "mlx5_1");
+        assert_eq!(first(&ports, Wish { numa_node: Some(1), ..Wish::default() }).0, "mlx5_0");
+        assert_eq!(first(&ports, Wish { numa_node: Some(0), ..Wish::default() }).0, "mlx5_1");
         assert_eq!(first(&ports, Wish::default()).0, "mlx5_1");
         assert_eq!(choose(&ports, Wish::default()).unwrap().len(), 3, "all are rails");
         assert_eq!(first(&ports[..1], Wish::default()).0, "rxe0");
@@ -294,5 +325,39 @@ mod tests {
         let choice = choose(&[port], Wish::default()).unwrap().remove(0);
         assert_eq!(choice.address.lid, 31);
         assert_eq!(choice.address.socket.ip(), "fe80::c42:a103:65:1a2b".parse::<IpAddr>().unwrap());
+    }
+
+    #[test]
+    fn the_partition_is_the_first_that_lets_all_talk_or_the_one_asked_for() {
+        let mut port = ethernet("mlx5_0", vec![gid(0, "fe80::c42:a103:65:1a2b", GidKind::InfiniBandOrRoce1)]);
+        (port.link, port.lid) = (Link::InfiniBand, 31);
+        let of = |keys: &[(u16, u16)], wanted: Option<u16>| {
+            let partitions = keys.iter().map(|&(index, key)| Partition { index, key }).collect();
+            let port = Port { partitions, ..port.clone() };
+            let choices = choose(&[port], Wish { partition: wanted, ..Wish::default() });
+            choices.map(|mut choices| (choices[0].partition.index, choices.remove(0).why))
+        };
+        assert_eq!(of(&[], None).unwrap().0, 0, "the system does not say");
+        assert_eq!(of(&[(0, 0xffff), (1, 0x8001)], None).unwrap().0, 0);
+        let (index, why) = of(&[(0, 0x7fff), (1, 0x0002), (2, 0x8001)], None).unwrap();
+        assert_eq!(index, 2, "a full member there");
+        assert!(why.contains("full member of partition 0x8001"), "{why}");
+        let (index, why) = of(&[(0, 0x7fff)], None).unwrap();
+        assert_eq!(index, 0, "full members can be talked to");
+        assert!(why.contains("limited member of partition 0x7fff"), "{why}");
+        for wanted in [0x0005, 0x8005] {
+            assert_eq!(
+                of(&[(0, 0xffff), (3, 0x0005), (4, 0x8005)], Some(wanted)).unwrap().0,
+                4,
+                "{wanted:#x}"
+            );
+        }
+        let error = of(&[(0, 0xffff), (3, 0x8005)], Some(0x8007)).unwrap_err();
+        for part in ["0x8007", "WEFT_PARTITION", "0xffff, 0x8005"] {
+            assert!(error.contains(part), "{error}");
+        }
+        let roce = ethernet("mlx5_1", usual());
+        let wish = Wish { partition: Some(7), ..Wish::default() };
+        assert_eq!(choose(&[roce], wish).unwrap()[0].partition, Partition::DEFAULT, "of InfiniBand only");
     }
 }

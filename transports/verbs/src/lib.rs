@@ -48,5 +48,5 @@ pub use context::Facts;
 pub use library::use_library;
 pub use manager::{no_manager, use_manager};
 pub use route::RouteWish;
-pub use survey::{Gid, GidKind, Link, Locality, Port, own_numa_node, survey, survey_at};
+pub use survey::{Gid, GidKind, Link, Locality, Partition, Port, own_numa_node, survey, survey_at};
 pub use verbs::Verbs;

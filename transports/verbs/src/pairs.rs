@@ -94,6 +94,7 @@ impl Pair {
         };
         let mut attr = attributes(IBV_QPS_INIT);
         attr.port_num = choice.port;
+        attr.pkey_index = choice.partition.index;
         let mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
         let mask = match service {
             // Rights come with the peer.
@@ -380,6 +381,7 @@ mod tests {
     use super::*;
     use crate::choice::OwnGid;
     use crate::route::{Answer, PortFacts, RouteWish, decide};
+    use crate::survey::Partition;
 
     fn choice(link: Link, own: &str) -> Choice {
         Choice {
@@ -391,6 +393,7 @@ mod tests {
                 OwnGid { index: 9, address: "[fe80::7]:4791".parse().unwrap() },
             ],
             address: DeviceAddress { socket: own.parse().unwrap(), lid: 7 },
+            partition: Partition::DEFAULT,
             emulated: false,
             why: String::new(),
         }

@@ -104,7 +104,7 @@ impl Routes {
         let folder = format!("/sys/class/infiniband/{}/ports/{}", choice.device, choice.port);
         let interfaces: Vec<u32> =
             choice.gids.iter().map(|gid| interface(&folder, gid.index).unwrap_or(0)).collect();
-        let partition = partition(&folder).unwrap_or(0xffff);
+        let partition = choice.partition.key;
         let own = choice.gids.iter().zip(&interfaces);
         let names = own.map(|(gid, &interface)| name(choice.link, gid.address.address, partition, interface));
         Ok(Routes {
@@ -343,12 +343,6 @@ fn interface(folder: &str, index: u8) -> Option<u32> {
     let word = |path: &str| std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
     let interface = word(&format!("{folder}/gid_attrs/ndevs/{index}"))?;
     word(&format!("/sys/class/net/{interface}/ifindex"))?.parse().ok()
-}
-
-/// The first entry of a port's table of partitions, which queue pairs belong to.
-fn partition(folder: &str) -> Option<u16> {
-    let text = std::fs::read_to_string(format!("{folder}/pkeys/0")).ok()?;
-    u16::from_str_radix(text.trim().strip_prefix("0x")?, 16).ok()
 }
 
 #[cfg(test)]

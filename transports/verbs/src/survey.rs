@@ -45,6 +45,31 @@ impl Gid {
     }
 }
 
+/// An entry of a port's table of partitions (InfiniBand, volume 1, section 10.9): packets pass between ends of one partition of which
+/// one is a full member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Partition {
+    /// Its place in the table.
+    pub index: u16,
+    /// The key: 15 bits of number, and whether the port is a full member.
+    pub key: u16,
+}
+
+impl Partition {
+    /// What every port has that was told of nothing else: the default one, in the first place.
+    pub const DEFAULT: Partition = Partition { index: 0, key: 0xffff };
+
+    /// The number of the partition, without the kind of membership.
+    pub fn number(self) -> u16 {
+        self.key & 0x7fff
+    }
+
+    /// Whether its other limited members can be talked to, too.
+    pub fn is_full(self) -> bool {
+        self.key & 0x8000 != 0
+    }
+}
+
 /// Where a device is in the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Locality {
@@ -75,6 +100,8 @@ pub struct Port {
     pub lid: u16,
     /// Its global identifiers, without empty entries.
     pub gids: Vec<Gid>,
+    /// The partitions that it belongs to, without empty entries.
+    pub partitions: Vec<Partition>,
     /// Where the device is.
     pub locality: Locality,
 }
@@ -140,6 +167,7 @@ fn ports_of(device: &Path, name: &str) -> Vec<Port> {
                 rate: word("rate"),
                 lid: parse_lid(&word("lid")),
                 gids: gids(&port),
+                partitions: partitions(&port),
                 locality: locality.clone(),
             }
         })
@@ -171,6 +199,18 @@ fn gids(port: &Path) -> Vec<Gid> {
             Some(Gid { index, gid, kind })
         })
         .collect()
+}
+
+/// Those a port belongs to: an entry without a number is an empty one.
+fn partitions(port: &Path) -> Vec<Partition> {
+    let mut indices: Vec<u16> = entries(&port.join("pkeys")).filter_map(|name| name.parse().ok()).collect();
+    indices.sort_unstable();
+    let entry = |index: u16| {
+        let text = text(&port.join("pkeys").join(index.to_string()))?;
+        let key = u16::from_str_radix(text.strip_prefix("0x")?, 16).ok()?;
+        Some(Partition { index, key })
+    };
+    indices.into_iter().filter_map(entry).filter(|partition| partition.number() != 0).collect()
 }
 
 fn locality(device: &Path) -> Locality {
@@ -257,6 +297,10 @@ mod tests {
                 ("mlx5_0/ports/1/link_layer", "InfiniBand\n"),
                 ("mlx5_0/ports/1/lid", "0x1f\n"),
                 ("mlx5_0/ports/1/rate", "200 Gb/sec (4X HDR)\n"),
+                ("mlx5_0/ports/1/pkeys/0", "0x7fff\n"),
+                ("mlx5_0/ports/1/pkeys/10", "0x8002\n"),
+                ("mlx5_0/ports/1/pkeys/2", "0x0000\n"),
+                ("mlx5_0/ports/1/pkeys/3", "0x8001\n"),
                 ("mlx5_0/ports/1/gids/0", "fe80:0000:0000:0000:0c42:a103:0065:1a2b\n"),
                 ("mlx5_0/ports/1/gids/1", "0000:0000:0000:0000:0000:0000:0000:0000\n"),
                 ("mlx5_0/ports/2/state", "1: DOWN\n"),
@@ -278,6 +322,8 @@ mod tests {
             (Link::InfiniBand, 0x1f, "ACTIVE")
         );
         assert_eq!(ports[0].gids.len(), 1, "empty entries are left out");
+        let partitions: Vec<_> = ports[0].partitions.iter().map(|entry| (entry.index, entry.key)).collect();
+        assert_eq!(partitions, [(0, 0x7fff), (3, 0x8001), (10, 0x8002)]);
         assert_eq!((ports[1].link, ports[1].state.as_str()), (Link::Ethernet, "DOWN"));
         let kinds: Vec<_> = ports[1].gids.iter().map(|gid| (gid.index, gid.kind, gid.address())).collect();
         let address = IpAddr::from([10, 0, 0, 7]);

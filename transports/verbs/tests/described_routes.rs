@@ -12,7 +12,7 @@ use weft_api::verbs::{DeviceAddress, Hca, Route, Service, Work};
 use weft_rdma::Rdma;
 use weft_types::params::Routes;
 use weft_types::{ContextId, PeerId, Rank, Tag};
-use weft_verbs::{RouteWish, Verbs};
+use weft_verbs::{Partition, RouteWish, Verbs};
 use weft_wire::{Header, Kind};
 
 const NOTHING: RouteWish = RouteWish { ask: Routes::Auto, service_level: None, traffic_class: None };
@@ -259,4 +259,22 @@ fn every_property_holds_with_a_late_manager() {
     kit_over("late0", |_| {}, false);
     assert_eq!(way("late0")[0][1], 4);
     assert_eq!(count("late0", "without_class"), 0, "nothing goes by the defaults before the answer");
+}
+
+/// What stands in the table of partitions at the chosen place, for connections and for datagrams.
+#[test]
+fn queue_pairs_are_in_the_chosen_partition() {
+    let cards = Cards::default();
+    let open = |(process, name)| {
+        let mut port = port(name);
+        port.partition = Partition { index: 5, key: 0x8001 };
+        let device = Verbs::open_with(port, NOTHING).unwrap();
+        Rdma::open(device, PeerId(process), Box::new(cards.clone())).unwrap()
+    };
+    let mut ends: Vec<_> = (0..).zip(["soft16", "soft17"]).map(open).collect();
+    *cards.0.lock().unwrap() = ends.iter().map(Rdma::card).collect();
+    message(&mut ends, 0, 1);
+    for device in ["soft16", "soft17"] {
+        assert_eq!((count(device, "partition"), count(device, "datagrams_partition")), (5, 5), "{device}");
+    }
 }

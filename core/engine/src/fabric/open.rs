@@ -47,20 +47,20 @@ impl Fabric {
     }
 
     /// Opens the RDMA device of this host that suits process `me` best: with an address in the network of `address`, an address
-    /// of this host that the others reach, where there is such a one; `rail`, if it can be used. With two `rails` also the next
+    /// of this host that the others reach, where there is such a one; on InfiniBand in this `partition`, where one is given; `rail`, if it can be used. With two `rails` also the next
     /// best port of the same kind, if there is one. Returns what [`Fabric::softroce`] does.
     ///
     /// # Errors
     /// There is no library, no device that can be used (with the reason for each), or it refused something.
     pub fn verbs(
         me: PeerId,
-        address: Option<IpAddr>,
+        (address, partition): (Option<IpAddr>, Option<u16>),
         rail: Option<&str>,
         rails: u32,
         routes: RouteWish,
         directory: Box<dyn Directory>,
     ) -> Result<(Fabric, String)> {
-        let wish = Wish { address, numa_node: own_numa_node() };
+        let wish = Wish { address, numa_node: own_numa_node(), partition };
         let mut choices = choose(&survey()?, wish).map_err(|why| {
             Error::new(
                 ErrorClass::OTHER,

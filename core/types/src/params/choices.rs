@@ -164,6 +164,28 @@ macro_rules! given {
 given!(15, "auto, or a whole number from 0 to 15");
 given!(255, "auto, or a whole number from 0 to 255");
 
+/// A partition of an InfiniBand subnet that Weft chooses unless the user does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PartitionKey(pub Option<u16>);
+
+impl Value for PartitionKey {
+    const FORM: &'static str =
+        "auto, or a partition key in hexadecimal from 0x0001 to 0xffff, with or without its highest bit";
+    const KIND: Kind = Kind::Text;
+    fn show(&self) -> String {
+        self.0.map_or_else(|| "auto".to_owned(), |key| format!("{key:#06x}"))
+    }
+    fn read(text: &str) -> Option<PartitionKey> {
+        let text = text.to_ascii_lowercase();
+        if text == "auto" {
+            return Some(PartitionKey(None));
+        }
+        let key = u16::from_str_radix(text.strip_prefix("0x")?, 16).ok()?;
+        // The lowest 15 bits are the number, and there is none of number 0.
+        (key & 0x7fff != 0).then_some(PartitionKey(Some(key)))
+    }
+}
+
 /// A service level of InfiniBand, or a priority of Ethernet.
 pub type ServiceLevel = Given<15>;
 

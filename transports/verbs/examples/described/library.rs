@@ -454,6 +454,8 @@ pub unsafe extern "C" fn described_count(device: *const c_char, what: *const c_c
         b"asked" => counts.asked,
         b"without_level" => counts.without_level,
         b"without_class" => counts.without_class,
+        b"partition" => counts.partitions[0],
+        b"datagrams_partition" => counts.partitions[1],
         b"path_mtu" => counts.path_mtu,
         b"timeout" => counts.timeout,
         b"retries" => counts.retries,

@@ -128,6 +128,7 @@ pub unsafe extern "C" fn ibv_modify_qp(raw: *mut ibv_qp, attr: *mut ibv_qp_attr,
             if let Some(facts) = unit.pairs.get_mut(&number.0) {
                 facts.qkey = attr.qkey;
             }
+            unit.counts.partitions[usize::from(is_datagram)] = attr.pkey_index.into();
             unit.core.initialise(number)
         }
         IBV_QPS_RTR if is_datagram => unit.core.ready_to_receive(number, None),

@@ -82,6 +82,8 @@ pub(crate) struct Counts {
     /// Connections and ways of datagrams that were made with service level 0, and with traffic class 0.
     pub(crate) without_level: u64,
     pub(crate) without_class: u64,
+    /// The places in the table of partitions that connections and datagrams were opened with last.
+    pub(crate) partitions: [u64; 2],
     /// Of the connection: code of the packets' bytes, of the silence before they are repeated, and how often they are.
     pub(crate) path_mtu: u64,
     pub(crate) timeout: u64,

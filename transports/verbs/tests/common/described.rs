@@ -11,7 +11,7 @@ use std::time::Duration;
 use weft_api::kit;
 use weft_api::verbs::DeviceAddress;
 use weft_rdma::Rdma;
-use weft_verbs::{Choice, Link, OwnGid, Verbs, use_library, use_manager};
+use weft_verbs::{Choice, Link, OwnGid, Partition, Verbs, use_library, use_manager};
 
 type Count = unsafe extern "C" fn(*const c_char, *const c_char) -> u64;
 
@@ -54,6 +54,7 @@ pub fn port(name: &str) -> Choice {
         link,
         gids: vec![OwnGid { index: 0, address: address.into() }],
         address,
+        partition: Partition::DEFAULT,
         emulated: false,
         why: format!("{name}, described"),
     }

@@ -5,6 +5,7 @@
 
 mod common;
 
+use common::bad::Bad;
 use common::ends::{PATIENCE, Two, pattern};
 use nix::sched::{CloneFlags, setns};
 use std::collections::HashSet;
@@ -48,14 +49,24 @@ struct Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
+        let record = self.record.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !std::thread::panicking() {
-            assert!(!read_capture(&self.record.0.lock().unwrap()).is_empty(), "nothing passed");
+            assert!(!read_capture(&record).is_empty(), "nothing passed");
+        } else if let Some(folder) = std::env::var_os("WEFT_VM_SHARE") {
+            // What passed outlives the guest, for dissectors.
+            let _ = std::fs::write(std::path::Path::new(&folder).join("failed.pcap"), &*record);
         }
     }
 }
 
 /// The emulator in the other namespace.
 fn emulator() -> (Emulator, Record) {
+    let (wire, record) = wire();
+    (Card::new(SocketAddr::from((EMULATOR, 4791)), wire), record)
+}
+
+/// What it is connected by.
+fn wire() -> (Traced<Raw, Record>, Record) {
     let open = || {
         let namespace = File::open("/run/netns/peer")
             .expect("the network namespace that scripts/rxe-vm makes in a guest");
@@ -66,11 +77,12 @@ fn emulator() -> (Emulator, Record) {
     let wire = std::thread::spawn(open).join().unwrap();
     let (local, record) = (SocketAddr::from((EMULATOR, 4791)), Record::default());
     let capture = Capture::new(record.clone()).unwrap();
-    (Card::new(local, Traced::new(wire, local, capture)), record)
+    (Traced::new(wire, local, capture), record)
 }
 
+static PORT: Mutex<()> = Mutex::new(());
+
 fn both() -> Option<(Verbs, Emulator, Watch)> {
-    static PORT: Mutex<()> = Mutex::new(());
     let port = PORT.lock().unwrap_or_else(PoisonError::into_inner);
     let kernel = Verbs::open(common::port()?).unwrap();
     let (emulator, record) = emulator();
@@ -93,6 +105,53 @@ mod kernel_to_emulator {
 
 mod emulator_to_kernel {
     crate::battery!(super::emulator_asks_kernel);
+}
+
+type OnABadWay = Card<Bad<Traced<Raw, Record>>>;
+
+/// The same with a bad way between them, as [`Bad::new`] has it: both repeat, go back, and tell each other of gaps.
+fn both_on_a_bad_way(share: u64) -> Option<(Verbs, OnABadWay, Watch)> {
+    let port = PORT.lock().unwrap_or_else(PoisonError::into_inner);
+    let kernel = Verbs::open(common::port()?).unwrap();
+    let (wire, record) = wire();
+    let seed = std::env::var("WEFT_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(41);
+    println!("WEFT_SEED={seed}");
+    let emulator = Card::new(SocketAddr::from((EMULATOR, 4791)), Bad::new(wire, seed, share));
+    Some((kernel, emulator, Watch { record, _port: port }))
+}
+
+/// The kernel counts what is told of a gap as a try in vain, however far the message has come, and has six of a message of 120 packets.
+fn kernel_asks_on_a_bad_way(service: Service) -> Option<Two<Verbs, OnABadWay, Watch>> {
+    let (kernel, emulator, watch) = both_on_a_bad_way(5)?;
+    Some(Two::new(kernel, emulator, service, watch))
+}
+
+fn emulator_asks_on_a_bad_way(service: Service) -> Option<Two<OnABadWay, Verbs, Watch>> {
+    let (kernel, emulator, watch) = both_on_a_bad_way(30)?;
+    Some(Two::new(emulator, kernel, service, watch))
+}
+
+/// Without datagrams, which nobody repeats.
+mod kernel_to_emulator_on_a_bad_way {
+    crate::battery! { super::kernel_asks_on_a_bad_way;
+        messages_of_every_size_arrive: ReliableConnection,
+        messages_go_both_ways_at_once: ReliableConnection,
+        writes_and_reads_reach_the_other_memory: ReliableConnection,
+        atomics_answer_with_what_was_there: ReliableConnection,
+        a_late_receive_is_waited_for: ReliableConnection,
+        a_chain_of_requests_arrives_in_order: ReliableConnection,
+    }
+}
+
+mod emulator_to_kernel_on_a_bad_way {
+    crate::battery! { super::emulator_asks_on_a_bad_way;
+        messages_of_every_size_arrive: ReliableConnection,
+        messages_go_both_ways_at_once: ReliableConnection,
+        writes_and_reads_reach_the_other_memory: ReliableConnection,
+        atomics_answer_with_what_was_there: ReliableConnection,
+        a_late_receive_is_waited_for: ReliableConnection,
+        a_chain_of_requests_arrives_in_order: ReliableConnection,
+    }
 }
 
 /// A packet that passed.
@@ -225,6 +284,30 @@ fn both_write_the_same_requests() {
     assert_eq!(asked_by_kernel.len(), asked_by_emulator.len());
     assert!(asked_by_kernel.iter().any(|request| request.opcode.operation() == Operation::CompareSwap));
     println!("{} requests compared, {} packets", asked_by_kernel.len(), by_kernel.len() + by_emulator.len());
+}
+
+/// That the way is bad: requests of each asker were repeated.
+#[test]
+fn lost_packets_are_repeated_by_both() {
+    fn repeated<A: Hca, B: Hca>(two: &mut Two<A, B, Watch>) -> usize {
+        everything(two);
+        let (asker, mut known) = (two.a.hca.address().socket.ip(), HashSet::new());
+        let seen = read_capture(&two.guard.record.0.lock().unwrap());
+        let asked = seen.iter().filter(|seen| seen.flow.source.ip() == asker).map(Seen::packet);
+        asked.filter(|packet| !packet.opcode.is_response() && !known.insert(packet.psn.get())).count()
+    }
+    let service = Service::ReliableConnection;
+    let (mut by_kernel, mut by_emulator, mut rounds) = (0, 0, 0);
+    while by_kernel == 0 || by_emulator == 0 {
+        // Some forty packets, all messages short.
+        let Some((kernel, emulator, watch)) = both_on_a_bad_way(100) else { return };
+        by_kernel += repeated(&mut Two::new(kernel, emulator, service, watch));
+        let (kernel, emulator, watch) = both_on_a_bad_way(100).unwrap();
+        by_emulator += repeated(&mut Two::new(emulator, kernel, service, watch));
+        rounds += 1;
+        assert!(rounds < 20, "of 100 packets in 1000 none was missed");
+    }
+    println!("request packets seen again: {by_kernel} of the kernel's, {by_emulator} of the emulator's");
 }
 
 #[test]

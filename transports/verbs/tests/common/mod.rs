@@ -2,6 +2,7 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
 
+pub mod bad;
 pub mod battery;
 pub mod described;
 pub mod ends;

@@ -64,6 +64,8 @@ pub struct Udp {
     /// What came together: a buffer that is never filled anew, how much of it came, how long each datagram is, what was given
     /// out, and whom it is from.
     incoming: Box<[u8]>,
+    /// For what the kernel says of it.
+    control: Vec<u8>,
     came: usize,
     each: usize,
     given: usize,
@@ -183,6 +185,7 @@ impl Udp {
             told: Vec::new(),
             cuts: true,
             incoming: vec![0; MOST_RECEIVED].into(),
+            control: nix::cmsg_space!(i32),
             came: 0,
             each: 0,
             given: 0,
@@ -424,7 +427,7 @@ impl Udp {
     /// At the device's own socket.
     fn take_beside(&mut self) -> Option<()> {
         for _ in 0..TRIES {
-            match take_asking(&self.doors.own, &mut self.incoming) {
+            match take_asking(&self.doors.own, &mut self.incoming, &mut self.control) {
                 Ok(taken) => {
                     let (from, joined) = (self.took(taken)?, self.each < self.came);
                     if self.entrance.came_beside(from, joined) && self.entrance.give(&self.doors, from) {
@@ -449,7 +452,7 @@ impl Udp {
     fn take_at_entrance(&mut self) -> Option<()> {
         let entrance = self.doors.entrance.get()?;
         let taken = if self.entrance.asks || self.entrance.joins {
-            take_asking(entrance, &mut self.incoming)
+            take_asking(entrance, &mut self.incoming, &mut self.control)
         } else {
             let from = self.entrance.from;
             recv(entrance.as_raw_fd(), &mut self.incoming, MsgFlags::MSG_DONTWAIT).map(|came| Taken {
@@ -521,11 +524,10 @@ struct Taken {
 }
 
 /// Takes from a socket where datagrams may come joined, and from whomever.
-fn take_asking(socket: &UdpSocket, into: &mut [u8]) -> Result<Taken, Errno> {
-    let mut space = nix::cmsg_space!(i32);
+fn take_asking(socket: &UdpSocket, into: &mut [u8], control: &mut [u8]) -> Result<Taken, Errno> {
     let mut iov = [IoSliceMut::new(into)];
     let flags = MsgFlags::MSG_DONTWAIT;
-    let message = recvmsg::<SockaddrStorage>(socket.as_raw_fd(), &mut iov, Some(&mut space), flags)?;
+    let message = recvmsg::<SockaddrStorage>(socket.as_raw_fd(), &mut iov, Some(control), flags)?;
     let joined = message.cmsgs()?.find_map(|control| match control {
         ControlMessageOwned::UdpGroSegments(each) => usize::try_from(each).ok(),
         _ => None,

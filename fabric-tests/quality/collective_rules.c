@@ -1,5 +1,5 @@
-/* Rules say which algorithm a communicator's collectives take, by the info key weft_collectives: every algorithm gives the right
- * result, blocking and not, and a rule that cannot be read is refused with what is wrong. Rules of the job come from WEFT_COLLECTIVES,
+/* Rules say which algorithm a communicator's collectives take, by the info key weft_collectives: those of the five most used ones give the right
+ * result, blocking and not (all of them: collective_every_rule), and a rule that cannot be read is refused with what is wrong. Rules of the job come from WEFT_COLLECTIVES,
  * which the tool interface shows.
  *
  * Covers: 6

@@ -12,14 +12,14 @@ static double operand(int rank, int i)
 }
 
 /* The tree: rank r combines what r + 1, r + 2, r + 4, ... hold. */
-static double wanted(int first, int ranks, int i)
+static inline double wanted(int first, int ranks, int i)
 {
     double sum = operand(first, i);
     for (int step = 1; step < ranks; step *= 2) sum += wanted(first + step, step < ranks - step ? step : ranks - step, i);
     return sum;
 }
 
-static void check_on(MPI_Comm comm)
+static inline void check_on(MPI_Comm comm)
 {
     static double in[LONG * 8], out[LONG];
     int me, n;

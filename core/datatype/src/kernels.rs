@@ -24,11 +24,12 @@ pub(crate) fn find(op: PredefinedOp, kind: Kind) -> Option<Kernel> {
         Kind::F64 => float::f64(op),
         Kind::C32 => complex::f32(op),
         Kind::C64 => complex::f64(op),
-        Kind::Bool | Kind::Logical(1) => integer::u8(op),
-        Kind::Logical(2) => integer::u16(op),
-        Kind::Logical(4) => integer::u32(op),
-        Kind::Logical(8) => integer::u64(op),
-        Kind::Logical(16) => integer::i128(op),
+        Kind::Bool => integer::u8(op),
+        Kind::Logical(1) => logical::i8(op),
+        Kind::Logical(2) => logical::i16(op),
+        Kind::Logical(4) => logical::i32(op),
+        Kind::Logical(8) => logical::i64(op),
+        Kind::Logical(16) => logical::i128(op),
         Kind::Logical(_) | Kind::Opaque(_) => None,
         Kind::LongDouble => x87::real(op),
         Kind::CLongDouble => x87::complex(op),
@@ -150,6 +151,46 @@ mod integer {
     }
 
     integers! { i8 i16 i32 i64 i128 u8 u16 u32 u64 }
+}
+
+/// Fortran's LOGICAL: whatever is not `.FALSE.` is true, and what is written is `.TRUE.` or `.FALSE.`, as the process was told.
+mod logical {
+    use super::{Kernel, PredefinedOp, zip, zip_apart};
+    use crate::fortran;
+
+    macro_rules! logicals {
+        ($($name:ident)*) => {$(
+            pub(super) fn $name(op: PredefinedOp) -> Option<Kernel> {
+                type Bytes = [u8; size_of::<$name>()];
+                macro_rules! kernel {
+                    (|$a:ident, $b:ident| $result:expr) => {{
+                        #[inline(always)]
+                        fn one() -> impl Fn(Bytes, Bytes) -> Bytes {
+                            let (yes, no) = fortran::numbers();
+                            // The compiler's literal of this size: the same number, cut where it has fewer bytes.
+                            let (yes, no) = ((yes as $name).to_ne_bytes(), (no as $name).to_ne_bytes());
+                            move |a, b| {
+                                let ($a, $b) = (a != no, b != no);
+                                if $result { yes } else { no }
+                            }
+                        }
+                        Kernel::apart(
+                            |left, into| zip(left, into, one()),
+                            |left, right, into| zip_apart(left, right, into, one()),
+                        )
+                    }};
+                }
+                Some(match op {
+                    PredefinedOp::Land => kernel!(|a, b| a && b),
+                    PredefinedOp::Lor => kernel!(|a, b| a || b),
+                    PredefinedOp::Lxor => kernel!(|a, b| a != b),
+                    _ => return None,
+                })
+            }
+        )*};
+    }
+
+    logicals! { i8 i16 i32 i64 i128 }
 }
 
 mod float {

@@ -4,7 +4,7 @@
  * the implementation's choice). (MPICH 5.0: a nonblocking or persistent broadcast does not arrive when the root is not rank 0 of its group.)
  *
  * Covers: 6.2.2, 6.2.3, 6.3, 6.4, 6.5, 6.6, 6.7, 6.8, 6.9.1, 6.9.6, 6.10, 6.12, 6.13
- * Ranks: 2 3 5 6 7 8
+ * Ranks: 2 3 4 5 6 7 8
  * Timeout: 240
  */
 #include "every.h"

@@ -3,7 +3,7 @@
  * nonblocking and point-to-point calls in between, which match none of them; types, operations and the communicator freed first.
  *
  * Covers: 6.13, 6.12, 7.4.3
- * Ranks: 1 2 3 5 6 7 8
+ * Ranks: 1 2 3 4 5 6 7 8
  * Timeout: 180
  */
 #include "every.h"

@@ -2,7 +2,7 @@
  * persistent; but nothing lies at MPI_BOTTOM itself. (MPICH 5.0.1 takes MPI_BOTTOM for no buffer here.)
  *
  * Covers: 5.1.12, 6.8, 8.6.2
- * Ranks: 1 2 3 4
+ * Ranks: 1 2 3 4 5
  */
 #include "check.h"
 

@@ -3,7 +3,7 @@
  * 5.0.11 mixes the two up in small dimensions.)
  *
  * Covers: 8.6.1, 8.6.2, 8.7.1, 8.7.2, 8.8.1, 8.8.2
- * Ranks: 1 2 3 4 6 8 12
+ * Ranks: 1 2 3 4 5 6 8 12
  */
 #include "neighborhood.h"
 

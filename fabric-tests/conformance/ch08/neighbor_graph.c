@@ -2,7 +2,7 @@
  * the same two processes in their order, to oneself, none at all; a full graph with edges to oneself does what MPI_Alltoall does.
  *
  * Covers: 8.6, 8.6.1, 8.6.2, 8.7.1, 8.7.2
- * Ranks: 1 2 4 7
+ * Ranks: 1 2 4 5 7
  */
 #include "neighborhood.h"
 

@@ -3,7 +3,7 @@
  * neighbor_cart.)
  *
  * Covers: 8.7, 8.8, 6.12, 6.13, 8.9
- * Ranks: 2 4 6
+ * Ranks: 2 4 5 6
  * Timeout: 120
  */
 #include "check.h"

@@ -1,4 +1,4 @@
-/* One check of all fifteen neighborhood collectives for a process with given neighbors.
+/* One check of all fifteen neighborhood collectives for a process with given neighbors, with int and with MPI_Count arguments.
  *
  * Block i for destination i has 1 + i % 3 numbers (v and w forms) or 2 (the others); its numbers tell sender, name of the edge and place. The
  * name of an edge is the same at both ends: names_in[i] for source i, names_out[i] for destination i. */
@@ -16,13 +16,24 @@ static inline int length_of(int name) { return 1 + name % 3; }
 
 enum { BLOCKING, NONBLOCKING, PERSISTENT };
 
-/* The call in one of its forms; a persistent request is left inactive. */
-#define NEIGHBOR(name, ...)                                                                                    \
-    do {                                                                                                       \
-        if (form == BLOCKING) CHECK_OK(MPI_Neighbor_##name(__VA_ARGS__));                                      \
-        else if (form == NONBLOCKING) CHECK_OK(MPI_Ineighbor_##name(__VA_ARGS__, &request));                   \
-        else CHECK_OK(MPI_Neighbor_##name##_init(__VA_ARGS__, MPI_INFO_NULL, &request));                       \
+#define ARGUMENTS(...) __VA_ARGS__
+
+/* The call in one of its forms, with int or MPI_Count arguments; a persistent request is left inactive. */
+#define NEIGHBOR(name, ints, counts)                                                                               \
+    do {                                                                                                           \
+        if (form == BLOCKING && !large) CHECK_OK(MPI_Neighbor_##name(ARGUMENTS ints, comm));                       \
+        else if (form == BLOCKING) CHECK_OK(MPI_Neighbor_##name##_c(ARGUMENTS counts, comm));                      \
+        else if (form == NONBLOCKING && !large) CHECK_OK(MPI_Ineighbor_##name(ARGUMENTS ints, comm, &request));    \
+        else if (form == NONBLOCKING) CHECK_OK(MPI_Ineighbor_##name##_c(ARGUMENTS counts, comm, &request));        \
+        else if (!large) CHECK_OK(MPI_Neighbor_##name##_init(ARGUMENTS ints, comm, MPI_INFO_NULL, &request));      \
+        else CHECK_OK(MPI_Neighbor_##name##_init_c(ARGUMENTS counts, comm, MPI_INFO_NULL, &request));              \
     } while (0)
+
+/* What the forms with MPI_Count arguments are given: the same numbers. */
+static inline void widen(int n, const int *counts, const int *displs, MPI_Count *wide_counts, MPI_Aint *wide_displs)
+{
+    for (int i = 0; i < n; i++) wide_counts[i] = counts[i], wide_displs[i] = displs[i];
+}
 
 /* To the end: twice when it can be started again. */
 static inline void finish_or_wait(int form, MPI_Request *request)
@@ -36,12 +47,13 @@ static inline void finish_or_wait(int form, MPI_Request *request)
     CHECK_OK(MPI_Request_free(request));
 }
 
-static inline void check_neighborhood(MPI_Comm comm, int in, const int *sources, const int *names_in, int out,
-                                      const int *destinations, const int *names_out, int form)
+static inline void check_with(int large, MPI_Comm comm, int in, const int *sources, const int *names_in, int out,
+                              const int *names_out, int form)
 {
     int me, send[MOST_EDGES * 4], recv[MOST_EDGES * 4];
     int sendcounts[MOST_EDGES], recvcounts[MOST_EDGES], sdispls[MOST_EDGES], rdispls[MOST_EDGES];
-    MPI_Aint sbytes[MOST_EDGES], rbytes[MOST_EDGES];
+    MPI_Aint sbytes[MOST_EDGES], rbytes[MOST_EDGES], sdispls_c[MOST_EDGES], rdispls_c[MOST_EDGES];
+    MPI_Count sendcounts_c[MOST_EDGES], recvcounts_c[MOST_EDGES];
     MPI_Datatype stypes[MOST_EDGES], rtypes[MOST_EDGES], spread;
     MPI_Request request;
     CHECK_OK(MPI_Comm_rank(comm, &me));
@@ -49,7 +61,7 @@ static inline void check_neighborhood(MPI_Comm comm, int in, const int *sources,
     /* Allgather: everybody gets the same. */
     send[0] = number(me, 0, 0), send[1] = number(me, 0, 1);
     for (int i = 0; i < MOST_EDGES * 4; i++) recv[i] = UNTOUCHED;
-    NEIGHBOR(allgather, send, 2, MPI_INT, recv, 2, MPI_INT, comm);
+    NEIGHBOR(allgather, (send, 2, MPI_INT, recv, 2, MPI_INT), (send, 2, MPI_INT, recv, 2, MPI_INT));
     finish_or_wait(form, &request);
     for (int i = 0; i < in; i++)
         for (int j = 0; j < 2; j++)
@@ -59,7 +71,9 @@ static inline void check_neighborhood(MPI_Comm comm, int in, const int *sources,
     /* Allgatherv: blocks in reverse order, with gaps. */
     for (int i = 0; i < in; i++) recvcounts[i] = 2, rdispls[i] = 3 * (in - 1 - i);
     for (int i = 0; i < MOST_EDGES * 4; i++) recv[i] = UNTOUCHED;
-    NEIGHBOR(allgatherv, send, 2, MPI_INT, recv, recvcounts, rdispls, MPI_INT, comm);
+    widen(in, recvcounts, rdispls, recvcounts_c, rdispls_c);
+    NEIGHBOR(allgatherv, (send, 2, MPI_INT, recv, recvcounts, rdispls, MPI_INT),
+             (send, 2, MPI_INT, recv, recvcounts_c, rdispls_c, MPI_INT));
     finish_or_wait(form, &request);
     for (int i = 0; i < in; i++)
         for (int j = 0; j < 3; j++)
@@ -69,7 +83,7 @@ static inline void check_neighborhood(MPI_Comm comm, int in, const int *sources,
     for (int i = 0; i < out; i++)
         for (int j = 0; j < 2; j++) send[2 * i + j] = number(me, names_out[i], j);
     for (int i = 0; i < MOST_EDGES * 4; i++) recv[i] = UNTOUCHED;
-    NEIGHBOR(alltoall, send, 2, MPI_INT, recv, 2, MPI_INT, comm);
+    NEIGHBOR(alltoall, (send, 2, MPI_INT, recv, 2, MPI_INT), (send, 2, MPI_INT, recv, 2, MPI_INT));
     finish_or_wait(form, &request);
     for (int i = 0; i < in; i++)
         for (int j = 0; j < 2; j++)
@@ -84,7 +98,10 @@ static inline void check_neighborhood(MPI_Comm comm, int in, const int *sources,
     }
     for (int i = 0; i < in; i++) recvcounts[i] = length_of(names_in[i]), rdispls[i] = 4 * (in - 1 - i);
     for (int i = 0; i < MOST_EDGES * 4; i++) recv[i] = UNTOUCHED;
-    NEIGHBOR(alltoallv, send, sendcounts, sdispls, MPI_INT, recv, recvcounts, rdispls, MPI_INT, comm);
+    widen(in, recvcounts, rdispls, recvcounts_c, rdispls_c);
+    widen(out, sendcounts, sdispls, sendcounts_c, sdispls_c);
+    NEIGHBOR(alltoallv, (send, sendcounts, sdispls, MPI_INT, recv, recvcounts, rdispls, MPI_INT),
+             (send, sendcounts_c, sdispls_c, MPI_INT, recv, recvcounts_c, rdispls_c, MPI_INT));
     finish_or_wait(form, &request);
     for (int i = 0; i < in; i++)
         for (int j = 0; j < 4; j++)
@@ -97,7 +114,8 @@ static inline void check_neighborhood(MPI_Comm comm, int in, const int *sources,
     for (int i = 0; i < out; i++) sbytes[i] = 16 * i, stypes[i] = MPI_INT;
     for (int i = 0; i < in; i++) rbytes[i] = 32 * (in - 1 - i), rtypes[i] = spread;
     for (int i = 0; i < MOST_EDGES * 8; i++) wide[i] = UNTOUCHED;
-    NEIGHBOR(alltoallw, send, sendcounts, sbytes, stypes, wide, recvcounts, rbytes, rtypes, comm);
+    NEIGHBOR(alltoallw, (send, sendcounts, sbytes, stypes, wide, recvcounts, rbytes, rtypes),
+             (send, sendcounts_c, sbytes, stypes, wide, recvcounts_c, rbytes, rtypes));
     CHECK_OK(MPI_Type_free(&spread));
     finish_or_wait(form, &request);
     for (int i = 0; i < in; i++)
@@ -105,7 +123,13 @@ static inline void check_neighborhood(MPI_Comm comm, int in, const int *sources,
             int filled = sources[i] != MPI_PROC_NULL && j % 2 == 0 && j / 2 < recvcounts[i];
             CHECK_INT(wide[8 * (in - 1 - i) + j], filled ? number(sources[i], names_in[i], j / 2) : UNTOUCHED);
         }
+}
+
+static inline void check_neighborhood(MPI_Comm comm, int in, const int *sources, const int *names_in, int out,
+                                      const int *destinations, const int *names_out, int form)
+{
     (void)destinations;
+    for (int large = 0; large < 2; large++) check_with(large, comm, in, sources, names_in, out, names_out, form);
 }
 
 #endif

@@ -29,6 +29,10 @@ static void check_family(MPI_Comm parent, int kind)
     CHECK_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
     CHECK_INT(kind_of(child), kind);
     CHECK_OK(MPI_Comm_free(&child));
+    CHECK_OK(MPI_Comm_idup_with_info(parent, MPI_INFO_NULL, &child, &request));
+    CHECK_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    CHECK_INT(kind_of(child), kind);
+    CHECK_OK(MPI_Comm_free(&child));
     CHECK_OK(MPI_Comm_split(parent, 0, 0, &child));
     CHECK_INT(kind_of(child), MPI_UNDEFINED);
     CHECK_OK(MPI_Comm_free(&child));

@@ -2,8 +2,8 @@
 //! sections 9.1.1, 9.6, 5.1.5, 19.3.4, 19.3.5, 3.2.5, and the ABI chapter of MPI 5.0).
 
 use std::ffi::{c_char, c_int, c_void};
-use std::sync::Mutex;
 
+use weft_datatype::Booleans;
 use weft_types::{Error, ErrorClass, abi};
 
 use crate::ctypes::*;
@@ -45,17 +45,6 @@ pub(crate) unsafe fn abi_get_version(abi_major: *mut c_int, abi_minor: *mut c_in
     Ok(())
 }
 
-/// The Fortran LOGICAL literals a program told us.
-#[derive(Clone, Copy)]
-struct FortranBooleans {
-    /// Size of a LOGICAL in bytes.
-    size: usize,
-    yes: [u8; 16],
-    no: [u8; 16],
-}
-
-static FORTRAN_BOOLEANS: Mutex<Option<FortranBooleans>> = Mutex::new(None);
-
 fn logical_size(size: c_int) -> Result<usize, Raised> {
     match size {
         1 | 2 | 4 | 8 | 16 => Ok(size as usize),
@@ -67,24 +56,30 @@ fn logical_size(size: c_int) -> Result<usize, Raised> {
     }
 }
 
-/// `MPI_Abi_set_fortran_booleans`: only the first call has an effect, later ones fail with `MPI_ERR_ABI`.
+/// `MPI_Abi_set_fortran_booleans`: only the first call has an effect, later ones fail with `MPI_ERR_ABI`. Reductions on logical
+/// types write these values from then on.
 pub(crate) unsafe fn abi_set_fortran_booleans(
     size: c_int,
     logical_true: *mut c_void,
     logical_false: *mut c_void,
 ) -> Result<(), Raised> {
     let size = logical_size(size)?;
-    let mut booleans = FORTRAN_BOOLEANS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    if booleans.is_some() {
+    // SAFETY: the entry has refused null; both point to a LOGICAL of `size` bytes.
+    let (yes, no) = unsafe {
+        (
+            std::slice::from_raw_parts(logical_true.cast::<u8>(), size),
+            std::slice::from_raw_parts(logical_false.cast::<u8>(), size),
+        )
+    };
+    if yes == no {
+        let text =
+            "logical_true and logical_false hold the same bytes; pass the values of .TRUE. and .FALSE.";
+        return Err(Error::new(ErrorClass::ARG, text).into());
+    }
+    let booleans = Booleans::new(yes, no).expect("both have a size that was looked at");
+    if !booleans.tell() {
         return Err(Error::new(ErrorClass::ABI, "the Fortran booleans have been set before").into());
     }
-    let (mut yes, mut no) = ([0; 16], [0; 16]);
-    // SAFETY: the entry has refused null; both point to a LOGICAL of `size` bytes.
-    unsafe {
-        logical_true.cast::<u8>().copy_to_nonoverlapping(yes.as_mut_ptr(), size);
-        logical_false.cast::<u8>().copy_to_nonoverlapping(no.as_mut_ptr(), size);
-    }
-    *booleans = Some(FortranBooleans { size, yes, no });
     Ok(())
 }
 
@@ -97,13 +92,12 @@ pub(crate) unsafe fn abi_get_fortran_booleans(
     is_set: *mut c_int,
 ) -> Result<(), Raised> {
     let size = logical_size(size)?;
-    let booleans = FORTRAN_BOOLEANS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let known = booleans.filter(|known| known.size == size);
+    let known = Booleans::told().filter(|known| known.size() == size);
     // SAFETY: the entry has refused null; both point to room for a LOGICAL of `size` bytes.
     unsafe {
-        if let Some(FortranBooleans { yes, no, .. }) = known {
-            logical_true.cast::<u8>().copy_from_nonoverlapping(yes.as_ptr(), size);
-            logical_false.cast::<u8>().copy_from_nonoverlapping(no.as_ptr(), size);
+        if let Some(known) = known {
+            logical_true.cast::<u8>().copy_from_nonoverlapping(known.yes().as_ptr(), size);
+            logical_false.cast::<u8>().copy_from_nonoverlapping(known.no().as_ptr(), size);
         }
         is_set.write(c_int::from(known.is_some()));
     }

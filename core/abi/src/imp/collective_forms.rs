@@ -5,6 +5,7 @@ use weft::collective::Work;
 use weft::rounds::Begun;
 use weft::topology::neighborhood::Blocks;
 use weft_coll::{Call, InterCall};
+use weft_datatype::Memory;
 use weft_engine::{Arguments, Reduction, RequestId};
 use weft_types::{Handle, Result as Outcome};
 
@@ -197,6 +198,24 @@ impl Form for Keep {
     ) -> Outcome<Handle> {
         process.keep_work(comm.handle(), work, arguments, reduction)
     }
+}
+
+/// Where collectives are checked, waits until all members of `comm` have said that they call the procedure `call`, which makes
+/// a communicator or a window of it; nothing is done otherwise. Whether they agree about its arguments is not looked at.
+///
+/// # Errors
+/// `MPI_ERR_OTHER` at all members where some call another collective procedure, with the names of two ranks and what they call.
+pub(super) fn check_making(call: &'static str, comm: MPI_Comm) -> Result<(), Raised> {
+    if !gate::with(|process| process.checks_collectives()) {
+        return Ok(());
+    }
+    let procedure = call.trim_start_matches("MPI_");
+    // Everybody comes, and nobody brings data.
+    let work = Work::Collective(&Call::Barrier);
+    blocking(call, &mut |process| {
+        let nothing = Arguments::new(Memory::none(), Memory::none());
+        process.start_check(procedure, comm.handle(), &work, &nothing, None)
+    })
 }
 
 /// Makes a persistent request. `check` is done first where collectives are checked.

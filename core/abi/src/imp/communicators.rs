@@ -10,6 +10,7 @@ use weft::construct::Construction;
 use weft::info::Info;
 use weft_types::{Error, ErrorClass, Result as Outcome, abi};
 
+use super::collective_forms::check_making;
 use super::environment::{bytes, write_string};
 use super::{attributes, errors};
 
@@ -172,8 +173,8 @@ pub(super) unsafe fn construct(
 
 /// `MPI_Comm_dup` (section 7.4.2).
 pub(crate) unsafe fn comm_dup(comm: MPI_Comm, newcomm: *mut MPI_Comm) -> Result<(), Raised> {
-    // SAFETY: the arguments are this procedure's.
-    unsafe { comm_dup_with_info(comm, MPI_Info::from_raw(abi::MPI_INFO_NULL), newcomm) }
+    // SAFETY: the entry has refused null.
+    unsafe { duplicate("MPI_Comm_dup", comm, MPI_Info::from_raw(abi::MPI_INFO_NULL), newcomm) }
 }
 
 /// `MPI_Comm_dup_with_info` (section 7.4.2).
@@ -182,7 +183,22 @@ pub(crate) unsafe fn comm_dup_with_info(
     info: MPI_Info,
     newcomm: *mut MPI_Comm,
 ) -> Result<(), Raised> {
+    // SAFETY: the entry has refused null.
+    unsafe { duplicate("MPI_Comm_dup_with_info", comm, info, newcomm) }
+}
+
+/// The procedure `call`: a duplicate with the hints of `info`.
+///
+/// # Safety
+/// `newcomm` can be written.
+unsafe fn duplicate(
+    call: &'static str,
+    comm: MPI_Comm,
+    info: MPI_Info,
+    newcomm: *mut MPI_Comm,
+) -> Result<(), Raised> {
     gate::always(|always| always.hints(info.handle()).map(|_| ()))?;
+    check_making(call, comm)?;
     let copied = match attributes::copies(Holder::Comm, comm.handle()) {
         Ok(copied) => copied,
         Err(raised) => {
@@ -258,6 +274,7 @@ pub(crate) unsafe fn comm_split(
             return Err(Error::new(ErrorClass::ARG, text).into());
         }
     };
+    check_making("MPI_Comm_split", comm)?;
     // SAFETY: the entry has refused null.
     unsafe { construct(comm, newcomm, |process| process.split(comm.handle(), color, key).map(Some)) }
 }
@@ -268,6 +285,7 @@ pub(crate) unsafe fn comm_create(
     group: MPI_Group,
     newcomm: *mut MPI_Comm,
 ) -> Result<(), Raised> {
+    check_making("MPI_Comm_create", comm)?;
     // SAFETY: the entry has refused null.
     unsafe {
         construct(comm, newcomm, |process| {

@@ -6,6 +6,7 @@ use weft::info::Info;
 use weft::topology::split_type::{self, Made, RESOURCE_KEY};
 use weft_types::{Error, abi};
 
+use super::collective_forms::check_making;
 use super::info::give;
 use super::topologies::{Gate, hand_out};
 use crate::ctypes::*;
@@ -22,6 +23,7 @@ pub(crate) unsafe fn comm_split_type(
 ) -> Result<(), Raised> {
     let hints = gate::always(|always| always.hints(info.handle()))?;
     let criterion = split_type::criterion(split_type, &hints)?;
+    check_making("MPI_Comm_split_type", comm)?;
     let made = split_type::split(&Gate("MPI_Comm_split_type"), comm.handle(), split_type, &criterion, key);
     if let Ok(Some(Made { resource: Some(resource), .. })) = &made
         && info.handle().0 != abi::MPI_INFO_NULL

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use weft::errhandler::Target;
 use weft_types::{Error, abi};
 
+use super::collective_forms::check_making;
 use super::communicators::{ask, construct, construct_with_info, stringtag};
 use super::errors;
 use crate::ctypes::*;
@@ -55,6 +56,7 @@ pub(crate) unsafe fn intercomm_create(
     tag: c_int,
     newintercomm: *mut MPI_Comm,
 ) -> Result<(), Raised> {
+    check_making("MPI_Intercomm_create", local_comm)?;
     let peer = (peer_comm.handle(), remote_leader);
     // SAFETY: the entry has refused null.
     unsafe {
@@ -101,6 +103,7 @@ pub(crate) unsafe fn intercomm_merge(
     high: c_int,
     newintracomm: *mut MPI_Comm,
 ) -> Result<(), Raised> {
+    check_making("MPI_Intercomm_merge", intercomm)?;
     // SAFETY: the entry has refused null.
     unsafe {
         construct(intercomm, newintracomm, |process| process.merge(intercomm.handle(), high != 0).map(Some))

@@ -1,4 +1,5 @@
-//! Neighbourhood collectives (sections 8.6 and 8.7). `MPI_IN_PLACE` has no meaning here and is refused as an address.
+//! Neighbourhood collectives (sections 8.6 and 8.7). `MPI_IN_PLACE` has no meaning here and is refused,
+//! also where nothing would lie there.
 
 use std::ffi::c_void;
 
@@ -6,23 +7,48 @@ use weft::Process;
 use weft::topology::neighborhood::Blocks;
 use weft_datatype::Memory;
 use weft_engine::Arguments;
-use weft_types::Result as Outcome;
+use weft_types::{Error, ErrorClass, Result as Outcome};
 
 use super::collective_forms::{
     Check, Form, Keep, Start, StartInLane, blocking, nonblocking, operations, persistent,
 };
 use super::collective_memory::{
-    Data, Places, Typed, read, read_blocks, read_copies, typed_reads, typed_writes, write, write_blocks,
+    Data, Places, Typed, is_in_place, read, read_blocks, read_copies, typed_reads, typed_writes, write,
+    write_blocks,
 };
 use super::objects::Objects;
 use crate::ctypes::*;
 use crate::raise::Raised;
 use crate::snapshot::Known;
 
-/// Numbers of sources and destinations of the calling process.
-fn degrees(process: &impl Objects, comm: MPI_Comm) -> Outcome<(u32, u32)> {
+/// Numbers of sources and destinations of the calling process, whose buffers are at these addresses.
+///
+/// # Errors
+/// `MPI_ERR_BUFFER` where one of them is `MPI_IN_PLACE`, `MPI_ERR_TOPOLOGY` where the communicator has no topology.
+fn degrees(
+    process: &impl Objects,
+    comm: MPI_Comm,
+    sendbuf: *const c_void,
+    recvbuf: *const c_void,
+) -> Outcome<(u32, u32)> {
     let comm = process.comm(comm.handle())?;
+    for (name, address) in [("sendbuf", sendbuf), ("recvbuf", recvbuf)] {
+        if is_in_place(address) {
+            return Err(in_place_refused(name));
+        }
+    }
     comm.any_topology()?.degrees(comm.rank.0 as i32)
+}
+
+#[cold]
+fn in_place_refused(name: &str) -> Error {
+    Error::new(
+        ErrorClass::BUFFER,
+        format!(
+            "{name} is MPI_IN_PLACE, which means nothing in a neighborhood collective (section 8.6); pass the address of \
+             a buffer that shares no memory with the other one"
+        ),
+    )
 }
 
 unsafe fn start_allgather<F: Form>(
@@ -32,7 +58,7 @@ unsafe fn start_allgather<F: Form>(
     recv: Data<*mut c_void>,
     comm: MPI_Comm,
 ) -> Outcome<F::Made> {
-    let (sources, _) = degrees(process, comm)?;
+    let (sources, _) = degrees(process, comm, send.0, recv.0)?;
     // SAFETY: the program's memory stays until the operation is complete.
     let ((from, sent), (into, received)) = unsafe { (read(process, send)?, write(process, recv, sources)?) };
     let arguments = Arguments::new(from, into);
@@ -46,7 +72,7 @@ unsafe fn start_allgatherv<F: Form>(
     (recvbuf, recv, recvtype): (*mut c_void, Places, MPI_Datatype),
     comm: MPI_Comm,
 ) -> Outcome<F::Made> {
-    let (sources, _) = degrees(process, comm)?;
+    let (sources, _) = degrees(process, comm, send.0, recvbuf)?;
     // SAFETY: the program's memory and arrays, one entry for each source.
     let ((from, sent), (blocks, into)) = unsafe {
         (read(process, send)?, write_blocks(process, recvbuf, recvtype, "recvcounts", recv, sources)?)
@@ -62,7 +88,7 @@ unsafe fn start_alltoall<F: Form>(
     recv: Data<*mut c_void>,
     comm: MPI_Comm,
 ) -> Outcome<F::Made> {
-    let (sources, destinations) = degrees(process, comm)?;
+    let (sources, destinations) = degrees(process, comm, send.0, recv.0)?;
     // SAFETY: the program's memory stays until the operation is complete.
     let ((from, sent), (into, received)) =
         unsafe { (read_copies(process, send, destinations)?, write(process, recv, sources)?) };
@@ -77,7 +103,7 @@ unsafe fn start_alltoallv<F: Form>(
     (recvbuf, recv, recvtype): (*mut c_void, Places, MPI_Datatype),
     comm: MPI_Comm,
 ) -> Outcome<F::Made> {
-    let (sources, destinations) = degrees(process, comm)?;
+    let (sources, destinations) = degrees(process, comm, sendbuf, recvbuf)?;
     // SAFETY: the program's memory and arrays, one entry for each neighbour.
     let ((sent, from), (received, into)) = unsafe {
         (
@@ -96,7 +122,7 @@ unsafe fn start_alltoallw<F: Form>(
     (recvbuf, recv): (*mut c_void, Typed),
     comm: MPI_Comm,
 ) -> Outcome<F::Made> {
-    let (sources, destinations) = degrees(process, comm)?;
+    let (sources, destinations) = degrees(process, comm, sendbuf, recvbuf)?;
     // SAFETY: the program's memory and arrays, one entry for each neighbour.
     let ((sent, send_peers), (received, recv_peers)) = unsafe {
         (typed_reads(process, sendbuf, send, destinations)?, typed_writes(process, recvbuf, recv, sources)?)

@@ -10,6 +10,7 @@ use weft::topology::{Cart, Driver, Edge, Graph, Weights, create, dims, reorder};
 use weft_engine::RequestId;
 use weft_types::{Error, ErrorClass, Handle, Result as Outcome, abi};
 
+use super::collective_forms::check_making;
 use super::errors;
 use super::groups::slice;
 use crate::ctypes::*;
@@ -79,6 +80,7 @@ pub(crate) unsafe fn cart_create(
 ) -> Result<(), Raised> {
     // SAFETY: the program passes `ndims` entries; the entry has refused null.
     let (dims, periods) = unsafe { (slice(ndims, dims), truths(slice(ndims, periods))) };
+    check_making("MPI_Cart_create", comm_old)?;
     let made = create::cart(&Gate("MPI_Cart_create"), comm_old.handle(), dims, &periods, reorder != 0);
     // SAFETY: the entry has refused null.
     unsafe { hand_out(comm_old, comm_cart, made) }
@@ -114,6 +116,7 @@ pub(crate) unsafe fn cart_sub(
     crate::args::array("remain_dims", remain_dims.is_null(), ndims as i64)?;
     // SAFETY: the program passes an entry for each dimension; null was refused.
     let remain = truths(unsafe { slice(ndims as c_int, remain_dims) });
+    check_making("MPI_Cart_sub", comm)?;
     let made = create::cart_sub(&Gate("MPI_Cart_sub"), comm.handle(), &remain);
     // SAFETY: the entry has refused null.
     unsafe { hand_out(comm, newcomm, made) }
@@ -159,6 +162,7 @@ pub(crate) unsafe fn graph_create(
 ) -> Result<(), Raised> {
     // SAFETY: the program's arrays.
     let (index, edges) = unsafe { graph_arguments(nnodes, index, edges)? };
+    check_making("MPI_Graph_create", comm_old)?;
     let made = create::graph(&Gate("MPI_Graph_create"), comm_old.handle(), index, edges, reorder != 0);
     // SAFETY: the entry has refused null.
     unsafe { hand_out(comm_old, comm_graph, made) }
@@ -254,6 +258,7 @@ pub(crate) unsafe fn dist_graph_create_adjacent(
         }
     };
     let own = create::adjacent(sources, destinations, weights);
+    check_making("MPI_Dist_graph_create_adjacent", comm_old)?;
     let made = create::dist_graph_adjacent(
         &Gate("MPI_Dist_graph_create_adjacent"),
         comm_old.handle(),
@@ -306,6 +311,7 @@ pub(crate) unsafe fn dist_graph_create(
             specified.push(Edge { source, destination: destinations[at], weight });
         }
     }
+    check_making("MPI_Dist_graph_create", comm_old)?;
     let made = create::dist_graph(
         &Gate("MPI_Dist_graph_create"),
         comm_old.handle(),

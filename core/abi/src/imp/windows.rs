@@ -13,6 +13,7 @@ use weft_datatype::{Datatype, Memory};
 use weft_engine::{Arguments, MemoryRange, RegionId, RemoteMemory};
 use weft_types::{Error, ErrorClass, Handle, Rank, abi};
 
+use super::collective_forms::check_making;
 use super::environment::{bytes, write_string};
 use super::shared_memory::{Allocation, Mapping, memory_file};
 use super::{attributes, communicators, errors, point_to_point};
@@ -233,6 +234,7 @@ pub(crate) unsafe fn win_create(
     comm: MPI_Comm,
     win: *mut MPI_Win,
 ) -> Result<(), Raised> {
+    check_making("MPI_Win_create", comm)?;
     let making = Making::begin(size, disp_unit, info, comm)?;
     // SAFETY: the program's memory stays until the window is freed.
     let memory = unsafe { exposed(base.cast(), making.size) };
@@ -255,6 +257,7 @@ pub(crate) unsafe fn win_allocate(
     baseptr: *mut c_void,
     win: *mut MPI_Win,
 ) -> Result<(), Raised> {
+    check_making("MPI_Win_allocate", comm)?;
     let making = Making::begin(size, disp_unit, info, comm)?;
     let wished = gate::always(|always| always.hints(info.handle()))?
         .text("mpi_minimum_memory_alignment")
@@ -305,6 +308,7 @@ pub(crate) unsafe fn win_allocate_shared(
     baseptr: *mut c_void,
     win: *mut MPI_Win,
 ) -> Result<(), Raised> {
+    check_making("MPI_Win_allocate_shared", comm)?;
     let making = Making::begin(size, disp_unit, info, comm)?;
     let extents = making.extents(Ok(()))?;
     // Without the hint one segment begins where the one before ends.
@@ -438,6 +442,7 @@ pub(crate) unsafe fn win_create_dynamic(
     comm: MPI_Comm,
     win: *mut MPI_Win,
 ) -> Result<(), Raised> {
+    check_making("MPI_Win_create_dynamic", comm)?;
     let making = Making::begin(0, 1, info, comm)?;
     let made =
         making.finish(Flavor::Dynamic, Memory::none(), (Vec::new(), Vec::new(), Places::default()), None)?;

@@ -5,7 +5,7 @@
 //! has an amount of its own (the `v` and `w` forms, neighbourhoods, intercommunicators), each tells the other what it gives,
 //! and what one of them finds is told to all. All members then fail with the same error, or all go on: the steps are runs under
 //! one request ([`weft_engine::Then`]), with numbers taken when the call is made, so that the communicator stays usable after
-//! an error.
+//! an error. Procedures that make communicators and windows say their name only, as a barrier does ([`Process::start_check`]).
 
 mod compare;
 mod said;
@@ -75,8 +75,8 @@ impl Process {
         self.start_run(check, owner, lane)
     }
 
-    /// The check alone, for a persistent collective that is about to be made. Its procedure may wait for the others (section
-    /// 6.13).
+    /// The check alone, for a persistent collective, a communicator or a window that is about to be made. Its procedure may wait
+    /// for the others (section 6.13).
     ///
     /// # Errors
     /// As [`Process::start_checked`].

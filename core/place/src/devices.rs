@@ -1,11 +1,13 @@
-//! RDMA devices as the kernel shows them in `/sys/class/infiniband`: what they are, where they sit, whether a port of theirs is
-//! up.
+//! RDMA devices as the kernel shows them, in `/sys/class/infiniband` and, of Slingshot, in `/sys/class/cxi_user`: what they are,
+//! where they sit, whether a port of theirs is up.
 //!
 //! Enough to place ranks near them and to say why one is not used; opening them is the transports' business.
 
 use crate::cpus::CpuSet;
 use crate::described::{attribute, bitmap, tags};
 use crate::system::System;
+
+mod slingshot;
 
 /// What a device speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +20,10 @@ pub enum Speech {
     Iwarp,
     /// Omni-Path: libfabric's opx or psm2 drive it; its verbs are for administration.
     OmniPath,
+    /// Slingshot: libfabric's cxi drives it; it has no verbs.
+    Slingshot,
+    /// Amazon's Elastic Fabric Adapter: libfabric's efa drives it; its verbs have no reliable connections.
+    Efa,
     /// Something else (usNIC, a description that does not tell).
     Other,
 }
@@ -30,8 +36,15 @@ impl Speech {
             Speech::Roce => "RoCE",
             Speech::Iwarp => "iWARP",
             Speech::OmniPath => "Omni-Path",
+            Speech::Slingshot => "Slingshot",
+            Speech::Efa => "EFA",
             Speech::Other => "unknown kind",
         }
+    }
+
+    /// Whether libfabric alone drives such devices: verbs do not, or not for messages.
+    pub const fn is_of_libfabric(self) -> bool {
+        matches!(self, Speech::OmniPath | Speech::Slingshot | Speech::Efa | Speech::Other)
     }
 }
 
@@ -66,11 +79,21 @@ const DESCRIBED_RATE: u32 = 100;
 
 const FOLDER: &str = "/sys/class/infiniband";
 
-/// The devices of a system, by name.
+/// The devices of a system, by name; Slingshot's adapters behind the others.
 pub fn read(system: &dyn System) -> Vec<Device> {
     let mut names = system.list(FOLDER);
     names.sort();
-    names.into_iter().map(|name| device(system, name)).collect()
+    names.into_iter().map(|name| device(system, name)).chain(slingshot::read(system)).collect()
+}
+
+/// Where a device sits, by the files of its place on the bus: its PCI address, memory and CPUs.
+fn place(word: &dyn Fn(&str) -> Option<String>) -> (Option<String>, Option<u32>, CpuSet) {
+    let uevent = word("uevent").unwrap_or_default();
+    let pci = uevent.lines().find_map(|line| line.strip_prefix("PCI_SLOT_NAME=")).map(str::to_owned);
+    // -1 where the machine has one memory or does not tell.
+    let numa_node = word("numa_node").and_then(|node| node.parse::<i64>().ok());
+    let cpus = word("local_cpulist").and_then(|list| list.parse().ok()).unwrap_or_default();
+    (pci, numa_node.and_then(|node| u32::try_from(node).ok()), cpus)
 }
 
 fn device(system: &dyn System, name: String) -> Device {
@@ -96,15 +119,14 @@ fn device(system: &dyn System, name: String) -> Device {
     let kind = word("node_type");
     let speech = match kind.split(':').next().unwrap_or_default() {
         _ if name.starts_with("hfi1") || word("board_id").starts_with("Intel Omni-Path") => Speech::OmniPath,
+        // Of no kind that the kernel has a number for; udev may have renamed it.
+        _ if word("device/uevent").lines().any(|line| line == "DRIVER=efa") => Speech::Efa,
         "4" => Speech::Iwarp,
         "1" if ethernet => Speech::Roce,
         "1" => Speech::InfiniBand,
         _ => Speech::Other,
     };
-    let uevent = word("device/uevent");
-    let pci = uevent.lines().find_map(|line| line.strip_prefix("PCI_SLOT_NAME=")).map(str::to_owned);
-    let numa_node = word("device/numa_node").parse::<i64>().ok().and_then(|node| u32::try_from(node).ok());
-    let cpus = word("device/local_cpulist").parse().unwrap_or_default();
+    let (pci, numa_node, cpus) = place(&|file| Some(word(&format!("device/{file}"))));
     Device { pci, numa_node, cpus, rate, ports: told.join(", "), speech, name }
 }
 
@@ -115,7 +137,8 @@ fn device(system: &dyn System, name: String) -> Device {
 pub fn xml(text: &str) -> Result<Vec<Device>, String> {
     // hwloc's number and name of the kind.
     const OPEN_FABRICS: [&str; 2] = ["3", "OpenFabrics"];
-    let mut around: Vec<(CpuSet, Option<String>)> = Vec::new();
+    // CPUs, PCI address, and whether that is one of Amazon's adapters: the name of their devices is udev's.
+    let mut around: Vec<(CpuSet, Option<String>, bool)> = Vec::new();
     let mut devices: Vec<Device> = Vec::new();
     let mut memories: Vec<(u32, CpuSet)> = Vec::new();
     // The info entries of the device whose tag is open, and whether one of them told of an active port.
@@ -141,7 +164,7 @@ pub fn xml(text: &str) -> Result<Vec<Device>, String> {
             continue;
         }
         let Some(attributes) = tag.strip_prefix("object ") else { continue };
-        let (mut cpus, mut pci) = around.last().cloned().unwrap_or_default();
+        let (mut cpus, mut pci, mut is_efa) = around.last().cloned().unwrap_or_default();
         if let Some(near) = attribute(attributes, "cpuset") {
             cpus = bitmap(near)?;
         }
@@ -153,11 +176,17 @@ pub fn xml(text: &str) -> Result<Vec<Device>, String> {
         }
         if let Some(bus) = attribute(attributes, "pci_busid") {
             pci = Some(bus.to_owned());
+            is_efa = attribute(attributes, "pci_type").is_some_and(|kind| kind.contains("[1d0f:efa"));
         }
         let is_fabric = attribute(attributes, "osdev_type").is_some_and(|kind| OPEN_FABRICS.contains(&kind));
         if kind == "OSDev" && is_fabric {
             let name = attribute(attributes, "name").unwrap_or_default().to_owned();
-            let speech = if name.starts_with("hfi1") { Speech::OmniPath } else { Speech::InfiniBand };
+            let speech = match &name {
+                name if name.starts_with("hfi1") => Speech::OmniPath,
+                name if name.starts_with("cxi") => Speech::Slingshot,
+                _ if is_efa => Speech::Efa,
+                _ => Speech::InfiniBand,
+            };
             let ports = "described".to_owned();
             devices.push(Device {
                 name,
@@ -171,7 +200,7 @@ pub fn xml(text: &str) -> Result<Vec<Device>, String> {
             (open, has_active_port) = (!attributes.ends_with('/'), false);
         }
         if !attributes.ends_with('/') {
-            around.push((cpus, pci));
+            around.push((cpus, pci, is_efa));
         }
     }
     for device in &mut devices {

@@ -281,12 +281,28 @@ fn slower(other: &Offer, best: &Offer) -> String {
     format!("{:.1} us for 4 KiB by the model, {} {:.1} us", micros(other), best.way, micros(best))
 }
 
-/// A device of the machine that should have been used and cannot.
+/// The devices of the machine that should have been used and cannot, of each kind with the reason.
 fn idle_device(facts: &Facts, refused: &[(Way, String)]) -> Option<String> {
-    let hardware = facts.devices.iter().find(|device| device.pci.is_some())?;
-    let way = if hardware.speech == Speech::OmniPath { Way::Ofi } else { Way::Verbs };
-    let why = &refused.iter().find(|(refused, _)| *refused == way)?.1;
-    Some(format!("the {} device {} is not used: {why}", hardware.speech.name(), hardware.name))
+    let mut kinds: Vec<(Speech, Vec<&str>)> = Vec::new();
+    for device in facts.devices.iter().filter(|device| device.pci.is_some()) {
+        match kinds.iter_mut().find(|(speech, _)| *speech == device.speech) {
+            Some((_, names)) => names.push(&device.name),
+            None => kinds.push((device.speech, vec![&device.name])),
+        }
+    }
+    let told: Vec<String> = kinds
+        .iter()
+        .filter_map(|(speech, names)| {
+            let way = if speech.is_of_libfabric() { Way::Ofi } else { Way::Verbs };
+            let why = &refused.iter().find(|(refused, _)| *refused == way)?.1;
+            let what = match names[..] {
+                [name] => format!("device {name} is"),
+                _ => format!("devices {} are", names.join(", ")),
+            };
+            Some(format!("the {} {what} not used: {why}", speech.name()))
+        })
+        .collect();
+    (!told.is_empty()).then(|| told.join("; "))
 }
 
 /// What a transport offers for a kind of peers. `forced`: it was asked for by name.
@@ -323,8 +339,13 @@ fn verbs(facts: &Facts) -> Result<Offer, String> {
             .iter()
             .map(|device| format!("{} ({}): {}", device.name, device.speech.name(), device.ports))
             .collect();
+        // Those of libfabric that verbs cannot drive are no reason to look at a cable.
+        let strange = facts.devices.iter().all(|device| device.speech.is_of_libfabric());
         return Err(match known.is_empty() {
             true => "no RDMA device (/sys/class/infiniband is empty)".to_owned(),
+            false if strange => {
+                format!("no InfiniBand or RoCE device, but {}: libfabric's", known.join(", "))
+            }
             false => format!(
                 "no device with an active InfiniBand or RoCE port: {} (ibstat; is the cable in, does a subnet manager run?)",
                 known.join(", ")
@@ -373,9 +394,10 @@ fn verbs(facts: &Facts) -> Result<Offer, String> {
 fn libfabric(facts: &Facts, forced: bool) -> Result<Offer, String> {
     // Its verbs provider drives InfiniBand and RoCE devices too, but gives less than verbs themselves: they are left to these
     // unless libfabric was asked for.
-    let all = [Speech::OmniPath, Speech::Other, Speech::InfiniBand, Speech::Roce];
-    let driven = facts.active(if forced { &all } else { &all[..2] });
-    let Some(library) = facts.libfabric.as_ref().map(|_| "libfabric") else {
+    let all =
+        [Speech::OmniPath, Speech::Slingshot, Speech::Efa, Speech::Other, Speech::InfiniBand, Speech::Roce];
+    let driven = facts.active(if forced { &all } else { &all[..4] });
+    if facts.libfabric.is_none() {
         return Err(match driven.first() {
             Some(device) => format!(
                 "libfabric.so.1, which drives {}, is not installed (Debian: apt-get install libfabric1)",
@@ -384,36 +406,60 @@ fn libfabric(facts: &Facts, forced: bool) -> Result<Offer, String> {
             None if forced => {
                 "libfabric.so.1 is not installed (Debian: apt-get install libfabric1)".to_owned()
             }
-            None => NO_DEVICE_OF_LIBFABRIC.to_owned(),
+            None => no_device_of_libfabric(facts),
         });
-    };
+    }
     // Those of hardware first.
-    let Some(device) = driven.iter().min_by_key(|device| device.pci.is_none()) else {
+    let has_hardware = driven.iter().any(|device| device.pci.is_some());
+    let candidates: Vec<Device> =
+        driven.into_iter().filter(|device| device.pci.is_some() == has_hardware).cloned().collect();
+    let Some(nearest) = devices::assign(&candidates, std::slice::from_ref(&facts.cpus))[0] else {
         return match forced {
             true => Ok(Offer {
                 way: Way::Ofi,
-                why: format!("{library}, over the host's network"),
+                why: "libfabric, over the host's network".to_owned(),
                 rails: vec!["the host's network".to_owned()],
                 rdma: false,
                 latency: 12e-6,
                 bandwidth: 3e9,
             }),
-            false => Err(NO_DEVICE_OF_LIBFABRIC.to_owned()),
+            false => Err(no_device_of_libfabric(facts)),
         };
     };
+    let device = &candidates[nearest];
     let gigabits = f64::from(device.rate.unwrap_or(1));
-    let is_hardware = device.pci.is_some();
     Ok(Offer {
         way: Way::Ofi,
-        why: format!("{library} drives the {} device {}", device.speech.name(), device.name),
+        why: format!(
+            "libfabric drives the {} device {} ({gigabits} Gbit/s)",
+            device.speech.name(),
+            device.name
+        ),
         rails: vec![device.name.clone()],
-        rdma: is_hardware,
-        latency: if is_hardware { 1.5e-6 } else { 1e-5 },
+        rdma: has_hardware,
+        latency: if has_hardware { 1.5e-6 } else { 1e-5 },
         bandwidth: gigabits * 1e9 / 8.0,
     })
 }
 
-const NO_DEVICE_OF_LIBFABRIC: &str = "no device that only libfabric drives (Omni-Path); over sockets it is taken when WEFT_TRANSPORT=ofi asks for it";
+/// Why libfabric has nothing to do unasked.
+fn no_device_of_libfabric(facts: &Facts) -> String {
+    let down: Vec<String> = facts
+        .devices
+        .iter()
+        .filter(|device| device.speech.is_of_libfabric())
+        .map(|device| format!("{} ({}): {}", device.name, device.speech.name(), device.ports))
+        .collect();
+    match down.is_empty() {
+        true => NO_DEVICE_OF_LIBFABRIC.to_owned(),
+        false => format!(
+            "no device of libfabric's with an active port: {} (is the cable in, does the fabric manager run?)",
+            down.join(", ")
+        ),
+    }
+}
+
+const NO_DEVICE_OF_LIBFABRIC: &str = "no device that only libfabric drives (Omni-Path, Slingshot, EFA); over sockets it is taken when WEFT_TRANSPORT=ofi asks for it";
 
 /// How messages of which length travel.
 fn protocols(way: Way, facts: &Facts) -> Vec<String> {

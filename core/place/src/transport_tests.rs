@@ -42,6 +42,8 @@ fn each_kind_of_machine_takes_its_best_way() {
         (Speech::InfiniBand, Way::Verbs),
         (Speech::Roce, Way::Verbs),
         (Speech::OmniPath, Way::Ofi),
+        (Speech::Slingshot, Way::Ofi),
+        (Speech::Efa, Way::Ofi),
         (Speech::Iwarp, Way::Softroce),
     ] {
         assert_eq!(ways(&machine(vec![device("d0", speech, "", true)])), (Way::Shm, way), "{speech:?}");
@@ -156,7 +158,7 @@ fn the_nearest_rail_is_taken() {
 #[test]
 fn libfabric_drives_verbs_devices_when_it_is_asked_for() {
     let named = Wish { forced: Some(Way::Ofi), rdma: Rdma::Require };
-    for speech in [Speech::InfiniBand, Speech::Roce, Speech::OmniPath] {
+    for speech in [Speech::InfiniBand, Speech::Roce, Speech::OmniPath, Speech::Slingshot, Speech::Efa] {
         let facts = machine(vec![device("d0", speech, "", true)]);
         let route = far(&facts, &named).expect("a device carries the messages");
         assert_eq!((route.way, &route.rails[..]), (Way::Ofi, &["d0".to_owned()][..]), "{speech:?}");
@@ -174,6 +176,49 @@ fn libfabric_drives_verbs_devices_when_it_is_asked_for() {
     let both =
         machine(vec![device("rxe0", Speech::Roce, "", true), device("mlx5_0", Speech::Roce, "", true)]);
     assert_eq!(far(&both, &named).expect("a device").rails, ["mlx5_0"]);
+}
+
+/// A machine whose only adapters are Slingshot's: four, each near a memory of its own.
+fn slingshot() -> Facts {
+    let near = [("cxi0", "0-15"), ("cxi1", "16-31"), ("cxi2", "32-47"), ("cxi3", "48-63")];
+    machine(near.map(|(name, cpus)| device(name, Speech::Slingshot, cpus, true)).into())
+}
+
+#[test]
+fn slingshot_adapters_carry_messages_near_the_rank_or_are_named_with_the_reason() {
+    let require = Wish { rdma: Rdma::Require, ..AUTO };
+    for wish in [AUTO, require, Wish { forced: Some(Way::Ofi), ..require }] {
+        for (cpus, rail) in [("3", "cxi0"), ("40-47", "cxi2"), ("63", "cxi3")] {
+            let facts = Facts { cpus: cpus.parse().expect("a list"), ..slingshot() };
+            let route = far(&facts, &wish).expect("devices carry the messages");
+            assert_eq!((route.way, &route.rails[..]), (Way::Ofi, &[rail.to_owned()][..]), "{wish:?}");
+            assert_eq!(route.downgrade, None);
+        }
+    }
+    assert!(why_not(&far(&slingshot(), &AUTO).expect("a route"), Way::Verbs).contains("cxi0 (Slingshot)"));
+    // What is passed over is said unasked, and with require it is an error; both with the reason.
+    let without = Facts { libfabric: None, ..slingshot() };
+    let told = far(&without, &AUTO).expect("sockets are allowed").downgrade.expect("told");
+    assert!(
+        told.contains("Slingshot devices cxi0, cxi1, cxi2, cxi3 are not used")
+            && told.contains("apt-get install libfabric1"),
+        "{told}"
+    );
+    let why = far(&without, &require).expect_err("no library");
+    assert!(why.contains("libfabric.so.1, which drives cxi0"), "{why}");
+    let down = machine(vec![device("cxi0", Speech::Slingshot, "", false)]);
+    let told = far(&down, &AUTO).expect("sockets are allowed").downgrade.expect("told");
+    assert!(told.contains("cxi0 (Slingshot): port 1 DOWN"), "{told}");
+    // Two kinds, each with its own reason.
+    let both = machine(vec![
+        device("mlx5_0", Speech::InfiniBand, "", false),
+        device("cxi0", Speech::Slingshot, "", false),
+    ]);
+    let told = far(&both, &AUTO).expect("sockets are allowed").downgrade.expect("told");
+    assert!(
+        told.contains("InfiniBand device mlx5_0 is not used") && told.contains("Slingshot device cxi0"),
+        "{told}"
+    );
 }
 
 #[test]

@@ -297,6 +297,12 @@ fn devices(machine: &Machine) -> Vec<Finding> {
                     words,
                     "is the cable in? INIT: start a subnet manager (opensm); DOWN: ip link set DEVICE up",
                 ),
+                (false, Speech::OmniPath | Speech::Slingshot) => finding(
+                    Grade::Slow,
+                    ABOUT,
+                    words,
+                    "is the cable in, and does the fabric manager run? (opainfo; cxi_stat)",
+                ),
                 (false, _) => finding(Grade::Slow, ABOUT, words, "ip link set DEVICE up; is the cable in?"),
             }
         })
@@ -485,7 +491,7 @@ fn libraries(machine: &Machine) -> Vec<Finding> {
         .map(|(name, path)| {
             let needed = match *name {
                 "libibverbs.so.1" => speaks(&[Speech::InfiniBand, Speech::Roce]),
-                "libfabric.so.1" => speaks(&[Speech::OmniPath]),
+                "libfabric.so.1" => speaks(&[Speech::OmniPath, Speech::Slingshot, Speech::Efa]),
                 _ => false,
             };
             let purpose =

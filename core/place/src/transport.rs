@@ -140,6 +140,8 @@ pub struct Route {
     pub why: String,
     /// The devices that carry it.
     pub rails: Vec<String>,
+    /// Whether they carry the messages past the kernel.
+    pub rdma: bool,
     /// Message lengths and how they travel, for people.
     pub protocols: Vec<String>,
     /// Why not the others.
@@ -271,6 +273,7 @@ fn route(peer: Peer, facts: &Facts, wish: &Wish) -> Result<Route, String> {
         why: best.why,
         protocols: protocols(best.way, facts),
         rails: best.rails,
+        rdma: best.rdma,
         others: refused,
         downgrade,
     })

@@ -63,6 +63,8 @@ pub struct Device {
     pub cpus: CpuSet,
     /// The fastest active port: its rate in Gbit/s. `None` when no port is active.
     pub rate: Option<u32>,
+    /// How many of its ports are active.
+    pub active_ports: u32,
     /// Ports and their states in the kernel's words, for people.
     pub ports: String,
 }
@@ -103,7 +105,7 @@ fn device(system: &dyn System, name: String) -> Device {
     };
     let mut ports = system.list(&format!("{FOLDER}/{name}/ports"));
     ports.sort();
-    let (mut rate, mut told, mut ethernet) = (None, Vec::new(), false);
+    let (mut rate, mut told, mut ethernet, mut active_ports) = (None, Vec::new(), false, 0);
     for port in ports {
         // "4: ACTIVE", "100 Gb/sec (4X EDR)".
         let state = word(&format!("ports/{port}/state"));
@@ -113,6 +115,7 @@ fn device(system: &dyn System, name: String) -> Device {
         if state == "ACTIVE" {
             let gigabits = speed.split([' ', '.']).next().and_then(|number| number.parse().ok()).unwrap_or(1);
             rate = rate.max(Some(gigabits));
+            active_ports += 1;
         }
         told.push(format!("port {port} {state} {speed}"));
     }
@@ -127,7 +130,7 @@ fn device(system: &dyn System, name: String) -> Device {
         _ => Speech::Other,
     };
     let (pci, numa_node, cpus) = place(&|file| Some(word(&format!("device/{file}"))));
-    Device { pci, numa_node, cpus, rate, ports: told.join(", "), speech, name }
+    Device { pci, numa_node, cpus, rate, active_ports, ports: told.join(", "), speech, name }
 }
 
 /// The devices in an XML file of hwloc: OpenFabrics devices, near the CPUs of what holds them. They are active if one of their
@@ -141,8 +144,8 @@ pub fn xml(text: &str) -> Result<Vec<Device>, String> {
     let mut around: Vec<(CpuSet, Option<String>, bool)> = Vec::new();
     let mut devices: Vec<Device> = Vec::new();
     let mut memories: Vec<(u32, CpuSet)> = Vec::new();
-    // The info entries of the device whose tag is open, and whether one of them told of an active port.
-    let (mut open, mut has_active_port) = (false, false);
+    // The info entries of the device whose tag is open, and how many of them told of an active port.
+    let (mut open, mut active_ports) = (false, 0);
     for tag in tags(text) {
         if tag == "/object" {
             around.pop();
@@ -155,8 +158,9 @@ pub fn xml(text: &str) -> Result<Vec<Device>, String> {
             match name {
                 Some(name) if name.starts_with("Port") && name.ends_with("State") => {
                     // "4" is an active port.
-                    has_active_port |= value == "4";
-                    device.rate = Some(DESCRIBED_RATE).filter(|_| has_active_port);
+                    active_ports += u32::from(value == "4");
+                    device.active_ports = active_ports;
+                    device.rate = Some(DESCRIBED_RATE).filter(|_| active_ports > 0);
                 }
                 Some("BoardID") if value.starts_with("HFI") => device.speech = Speech::OmniPath,
                 _ => {}
@@ -195,9 +199,10 @@ pub fn xml(text: &str) -> Result<Vec<Device>, String> {
                 numa_node: None,
                 cpus: cpus.clone(),
                 rate: Some(DESCRIBED_RATE),
+                active_ports: 1,
                 ports,
             });
-            (open, has_active_port) = (!attributes.ends_with('/'), false);
+            (open, active_ports) = (!attributes.ends_with('/'), 0);
         }
         if !attributes.ends_with('/') {
             around.push((cpus, pci, is_efa));
@@ -230,6 +235,31 @@ pub fn assign(devices: &[Device], ranks: &[CpuSet]) -> Vec<Option<usize>> {
 pub fn assign_names(devices: &[Device], ranks: &[CpuSet]) -> Vec<Option<String>> {
     let name = |index: Option<usize>| index.map(|index| devices[index].name.clone());
     assign(devices, ranks).into_iter().map(name).collect()
+}
+
+/// The devices that carry the messages of a rank with `cpus` whose nearest one is `first`, in words: with two `rails` also another
+/// port of that device where one is active, else the nearest other active device of the same kind, if there is one. Which ports
+/// these are in the end the transport says that opens them: it looks at addresses, too.
+pub fn rails(devices: &[Device], first: usize, cpus: &CpuSet, rails: u32) -> Vec<String> {
+    let Device { name, speech, pci, active_ports, .. } = &devices[first];
+    let other = match (rails, active_ports) {
+        (0 | 1, _) => None,
+        (_, 2..) => Some(format!("another port of {name}")),
+        _ => {
+            let alike = devices.iter().enumerate().filter(|(index, device)| {
+                let is_alike = device.speech == *speech && device.pci.is_some() == pci.is_some();
+                is_alike && *index != first && device.is_active()
+            });
+            alike.min_by_key(|(_, device)| distance(device, cpus)).map(|(_, device)| device.name.clone())
+        }
+    };
+    [name.clone()].into_iter().chain(other).collect()
+}
+
+/// As [`rails`], for a rank whose nearest device has this name; empty where it has none.
+pub fn rails_of(devices: &[Device], first: Option<&str>, cpus: &CpuSet, wanted: u32) -> Vec<String> {
+    let first = devices.iter().position(|device| Some(device.name.as_str()) == first);
+    first.map_or_else(Vec::new, |first| rails(devices, first, cpus, wanted))
 }
 
 /// How far a device is from the CPUs of a rank: 0 when it is near all of them, 1 near some, 2 near none. One that does not tell

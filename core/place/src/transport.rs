@@ -66,6 +66,8 @@ pub struct Wish {
     pub forced: Option<Way>,
     /// See [`Rdma`].
     pub rdma: Rdma,
+    /// Devices, or ports, for each process: 1 or 2; 0 is 1.
+    pub rails: u32,
 }
 
 impl From<&Parameters> for Wish {
@@ -83,6 +85,7 @@ impl From<&Parameters> for Wish {
                 params::Rdma::Require => Rdma::Require,
                 params::Rdma::Prefer => Rdma::Prefer,
             },
+            rails: parameters.rails,
         }
     }
 }
@@ -215,7 +218,7 @@ pub fn far(facts: &Facts, wish: &Wish) -> Result<Route, String> {
 fn route(peer: Peer, facts: &Facts, wish: &Wish) -> Result<Route, String> {
     let (mut offers, mut refused) = (Vec::new(), Vec::new());
     for way in Way::ALL {
-        match offer(way, peer, facts, wish.forced == Some(way)) {
+        match offer(way, peer, facts, wish) {
             Ok(offer) => offers.push(offer),
             Err(why) => refused.push((way, why)),
         }
@@ -308,8 +311,8 @@ fn idle_device(facts: &Facts, refused: &[(Way, String)]) -> Option<String> {
     (!told.is_empty()).then(|| told.join("; "))
 }
 
-/// What a transport offers for a kind of peers. `forced`: it was asked for by name.
-fn offer(way: Way, peer: Peer, facts: &Facts, forced: bool) -> Result<Offer, String> {
+/// What a transport offers for a kind of peers.
+fn offer(way: Way, peer: Peer, facts: &Facts, wish: &Wish) -> Result<Offer, String> {
     match (way, peer) {
         (Way::Shm, Peer::Far) => Err("other nodes share no memory with this one".to_owned()),
         (Way::Shm, Peer::Mate) => Ok(Offer {
@@ -320,12 +323,15 @@ fn offer(way: Way, peer: Peer, facts: &Facts, forced: bool) -> Result<Offer, Str
             latency: 1e-7,
             bandwidth: 1e10,
         }),
-        (Way::Verbs, _) => verbs(facts),
-        (Way::Ofi, _) => libfabric(facts, forced),
+        (Way::Verbs, _) => verbs(facts, wish.rails),
+        (Way::Ofi, _) => libfabric(facts, wish.forced == Some(way)),
         (Way::Softroce, _) => Ok(Offer {
             way,
             why: "it needs no device: RDMA in user space, over UDP".to_owned(),
-            rails: vec!["the host's network".to_owned()],
+            rails: match wish.rails {
+                0 | 1 => vec!["the host's network".to_owned()],
+                _ => vec!["the host's network".to_owned(), "another socket of it".to_owned()],
+            },
             rdma: false,
             latency: 15e-6,
             bandwidth: 1e9,
@@ -333,7 +339,7 @@ fn offer(way: Way, peer: Peer, facts: &Facts, forced: bool) -> Result<Offer, Str
     }
 }
 
-fn verbs(facts: &Facts) -> Result<Offer, String> {
+fn verbs(facts: &Facts, rails: u32) -> Result<Offer, String> {
     let speaks = [Speech::InfiniBand, Speech::Roce];
     let active = facts.active(&speaks);
     if active.is_empty() {
@@ -386,7 +392,7 @@ fn verbs(facts: &Facts) -> Result<Offer, String> {
             device.speech.name(),
             device.name
         ),
-        rails: vec![device.name.clone()],
+        rails: devices::rails(&all, nearest, &facts.cpus, rails),
         // A device of software is an emulation in the kernel.
         rdma: device.pci.is_some(),
         latency: if device.pci.is_some() { 1.5e-6 } else { 1e-5 },

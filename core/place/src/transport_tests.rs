@@ -8,6 +8,7 @@ fn device(name: &str, speech: Speech, cpus: &str, active: bool) -> Device {
         numa_node: None,
         cpus: cpus.parse().expect("a list"),
         rate: active.then_some(100),
+        active_ports: u32::from(active),
         ports: format!("port 1 {}", if active { "ACTIVE" } else { "DOWN" }),
     }
 }
@@ -24,7 +25,7 @@ fn machine(devices: Vec<Device>) -> Facts {
     }
 }
 
-const AUTO: Wish = Wish { forced: None, rdma: Rdma::Auto };
+const AUTO: Wish = Wish { forced: None, rdma: Rdma::Auto, rails: 1 };
 
 fn ways(facts: &Facts) -> (Way, Way) {
     let plan = plan(facts, &AUTO).expect("a plan");
@@ -156,8 +157,39 @@ fn the_nearest_rail_is_taken() {
 }
 
 #[test]
+fn both_rails_are_planned() {
+    let two = Wish { rails: 2, ..AUTO };
+    let mut facts = machine(vec![
+        device("mlx5_0", Speech::InfiniBand, "0-63", true),
+        device("mlx5_1", Speech::Roce, "64-127", true),
+        device("mlx5_2", Speech::InfiniBand, "0-63", false),
+        device("mlx5_3", Speech::InfiniBand, "64-127", true),
+        device("mlx5_4", Speech::InfiniBand, "0-63", true),
+    ]);
+    // The nearest of the same kind, in the order of the system; no other kind, and none that is down.
+    for (cpus, rails) in [("3", &["mlx5_0", "mlx5_4"][..]), ("70", &["mlx5_1"])] {
+        facts.cpus = cpus.parse().expect("a list");
+        assert_eq!(far(&facts, &two).expect("a route").rails, rails);
+        assert_eq!(far(&facts, &AUTO).expect("a route").rails, rails[..1]);
+    }
+    facts.devices.remove(1);
+    assert_eq!(far(&facts, &two).expect("a route").rails, ["mlx5_3", "mlx5_0"]);
+    let mut ports = machine(vec![device("mlx4_0", Speech::InfiniBand, "", true)]);
+    assert_eq!(far(&ports, &two).expect("a route").rails, ["mlx4_0"], "there is no other");
+    ports.devices[0].active_ports = 2;
+    let route = far(&ports, &two).expect("a route");
+    assert_eq!(route.rails, ["mlx4_0", "another port of mlx4_0"]);
+    assert!(plan(&ports, &two).expect("a plan").explain().contains("mlx4_0, another port of mlx4_0"));
+    assert_eq!(
+        far(&machine(vec![]), &two).expect("a route").rails.len(),
+        2,
+        "of the emulator a second socket"
+    );
+}
+
+#[test]
 fn libfabric_drives_verbs_devices_when_it_is_asked_for() {
-    let named = Wish { forced: Some(Way::Ofi), rdma: Rdma::Require };
+    let named = Wish { forced: Some(Way::Ofi), rdma: Rdma::Require, ..AUTO };
     for speech in [Speech::InfiniBand, Speech::Roce, Speech::OmniPath, Speech::Slingshot, Speech::Efa] {
         let facts = machine(vec![device("d0", speech, "", true)]);
         let route = far(&facts, &named).expect("a device carries the messages");
@@ -227,7 +259,8 @@ fn parameters_say_what_is_wished_for() {
         let settings = settings.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));
         Wish::from(&Parameters::from_environment(settings).expect("known words").0)
     };
-    assert_eq!(wish(&[]), Wish::default());
+    assert_eq!(wish(&[]), AUTO);
+    assert_eq!(wish(&[("WEFT_RAILS", "2")]).rails, 2);
     for way in Way::ALL {
         assert_eq!(wish(&[("WEFT_TRANSPORT", way.name())]).forced, Some(way));
     }

@@ -49,6 +49,7 @@ fn device(system: &dyn System, folder: &str, name: String) -> Device {
         numa_node,
         cpus,
         rate: is_up.then_some(rate),
+        active_ports: u32::from(is_up),
         ports: format!("link {state} {rate} Gb/sec"),
     }
 }

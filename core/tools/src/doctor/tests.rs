@@ -13,6 +13,7 @@ fn device(name: &str, speech: Speech, active: bool) -> Device {
         numa_node: Some(0),
         cpus: "0-63".parse().expect("a list"),
         rate: active.then_some(200),
+        active_ports: u32::from(active),
         ports: format!("port 1 {}", if active { "ACTIVE" } else { "DOWN" }),
     }
 }
@@ -215,7 +216,7 @@ fn what_was_asked_for_is_judged() {
         let found = examine(&Machine { wish, ..healthy(vec![]) });
         found.into_iter().find(|found| found.about == "between nodes").expect("judged")
     };
-    let ask = |forced, rdma| judged(Ok(Wish { forced, rdma }));
+    let ask = |forced, rdma| judged(Ok(Wish { forced, rdma, ..Wish::default() }));
     assert_eq!(ask(None, Rdma::Auto).grade, Grade::Well);
     let require = ask(None, Rdma::Require);
     assert!(require.grade == Grade::Fails && require.found.contains("WEFT_RDMA=require"), "{require:?}");

@@ -242,16 +242,6 @@ fn planned(route: std::result::Result<transport::Route, String>, parameters: &Pa
     route.map_or_else(Vec::new, |route| route.rails)
 }
 
-/// How announced messages shall travel.
-pub(crate) fn rendezvous(parameters: &Parameters) -> weft_engine::Rendezvous {
-    match parameters.rendezvous {
-        params::Rendezvous::Auto => weft_engine::Rendezvous::Auto,
-        params::Rendezvous::Read => weft_engine::Rendezvous::Read,
-        params::Rendezvous::Write => weft_engine::Rendezvous::Write,
-        params::Rendezvous::Stream => weft_engine::Rendezvous::Stream,
-    }
-}
-
 /// The launcher's key under which a process says how it is found.
 fn key(rank: u32) -> String {
     format!("weft-card-{rank}")
@@ -341,7 +331,7 @@ fn fabric(
         }
     }
     if parameters.verbose > u32::from(job.rank != 0) {
-        let protocols = fabric.protocols(rendezvous(parameters), parameters.eager_limit);
+        let protocols = fabric.protocols(parameters.rendezvous.into(), parameters.eager_limit);
         eprintln!("weft: {chosen}; messages {}", protocols.join("; "));
         // What becomes of registered memory; of the rest, which may be long, whoever asks for more hears.
         let shown = if parameters.verbose > 1 { usize::MAX } else { 1 };

@@ -168,7 +168,7 @@ impl Process {
                 params::Gaps::Read => weft_engine::Gaps::Read,
                 params::Gaps::Stream => weft_engine::Gaps::Stream,
             },
-            rendezvous: crate::fabric::rendezvous(&parameters),
+            rendezvous: parameters.rendezvous.into(),
             ..defaults
         };
         let ways = crate::fabric::choose(&job, &parameters)?;

@@ -210,10 +210,10 @@ fn long_messages(said: Rendezvous, costs: Option<&RendezvousCosts>, eager: u32) 
     let plan = costs.map_or(RendezvousPlan::STREAM, |costs| weft_proto::rendezvous::choose(said, costs));
     let by_device = match (plan.read, plan.write) {
         (true, true) => {
-            "read by the receiver's device from the sender's memory, or written by the sender's where it cannot"
+            "read by the receiver from the sender's memory, or written by the sender where that cannot be registered"
         }
-        (true, false) => "read by the receiver's device from the sender's memory",
-        (false, true) => "written by the sender's device into the receiver's memory",
+        (true, false) => "read by the receiver from the sender's memory",
+        (false, true) => "written by the sender into the receiver's memory",
         (false, false) => {
             let why = match (said, costs) {
                 (Rendezvous::Stream, _) => "WEFT_RENDEZVOUS=stream",

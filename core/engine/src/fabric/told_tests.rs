@@ -106,8 +106,8 @@ fn long_messages_are_told_with_the_border_that_the_engine_takes() {
     assert!(told[0].contains("packet by packet (by the model"), "{told:?}");
     let table = [
         (Rendezvous::Stream, "WEFT_RENDEZVOUS=stream"),
-        (Rendezvous::Read, "read by the receiver's device from the sender's memory (WEFT_RENDEZVOUS)"),
-        (Rendezvous::Write, "written by the sender's device into the receiver's memory (WEFT_RENDEZVOUS)"),
+        (Rendezvous::Read, "read by the receiver from the sender's memory (WEFT_RENDEZVOUS)"),
+        (Rendezvous::Write, "written by the sender into the receiver's memory (WEFT_RENDEZVOUS)"),
     ];
     for (said, words) in table {
         let told = tell(said, &CARD);
@@ -122,10 +122,10 @@ fn the_emulator_tells_what_its_own_costs_lead_to() {
     let can = fabric.zero_copy(ANY).expect("registered memory");
     let plan = weft_proto::rendezvous::choose(Rendezvous::Auto, &costs(&can, &fabric.capabilities(ANY)));
     let told = fabric.protocols(Rendezvous::Auto, 64 << 10).join("\n");
-    assert_eq!(told.contains("read by the receiver's device"), plan.read, "{told}");
+    assert_eq!(told.contains("read by the receiver"), plan.read, "{told}");
     assert!(told.contains("up to 64 KiB"), "{told}");
     let read = fabric.protocols(Rendezvous::Read, 64 << 10).join("\n");
-    assert!(read.contains("longer: announced, then read by the receiver's device"), "{read}");
+    assert!(read.contains("longer: announced, then read by the receiver"), "{read}");
 }
 
 #[test]

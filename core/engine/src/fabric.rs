@@ -22,9 +22,11 @@ use weft_types::{PeerId, Result};
 use weft_verbs::{Verbs, VerbsBell};
 use weft_wire::Header;
 
+mod limits;
 mod open;
 mod told;
 
+pub use limits::{DeviceLimits, SocketBuffers, rdma_limits};
 pub(crate) use told::costs;
 pub use told::{rdma_ports, rdma_routes};
 

@@ -184,6 +184,11 @@ enum Device {
     Software,
 }
 
+/// What becomes of memory that is registered with a device of the kernel's.
+pub(super) const fn kept_by_devices(follows: bool) -> &'static str {
+    kept(Device::Pages, follows)
+}
+
 const fn kept(who: Device, follows: bool) -> &'static str {
     match (who, follows) {
         (Device::Emulator, _) => {

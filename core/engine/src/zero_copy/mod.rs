@@ -45,7 +45,7 @@ use weft_types::PeerId;
 use weft_wire::{Cts, Header, Kind, RemotePlace};
 
 /// Most that the cache keeps registered, where the device would take more: regions, and bytes.
-const MOST_REGIONS: usize = 1024;
+pub(crate) const MOST_REGIONS: usize = 1024;
 const MOST_BYTES: u64 = 4 << 30;
 
 /// What a peer's device can do, and what follows from it.

@@ -242,6 +242,8 @@ fn the_kernels_files_are_read() {
         ("/sys/class/net/eth2/operstate", "up\n"),
         ("/dev/infiniband/rdma_cm", ""),
         ("/proc/self/cgroup", "0::/jobs/a\n"),
+        ("/proc/sys/net/ipv4/tcp_rmem", "4096\t131072\t6291456\n"),
+        ("/proc/sys/net/ipv4/tcp_wmem", "4096\t16384\t4194304\n"),
         ("/sys/fs/cgroup/jobs/rdma.max", "mlx5_0 hca_handle=2 hca_object=900\n"),
         ("/sys/fs/cgroup/jobs/a/rdma.max", "mlx5_0 hca_handle=max hca_object=max\n"),
     ];
@@ -264,6 +266,7 @@ fn the_kernels_files_are_read() {
     machine.read_files(&system);
     assert_eq!((machine.ptrace_scope, machine.kernel, machine.open_files), (Some(1), (5, 10), Some(1024)));
     assert_eq!((machine.huge_pages, machine.transparent.as_str()), ((12, 7, 2 << 20), "madvise"));
+    assert_eq!((machine.rdma_handles, machine.tcp_buffers), (Some(2), Some((6_291_456, 4_194_304))));
     assert_eq!((machine.rdma_objects, &machine.contexts[..]), (Some(900), &[("mlx5_0".to_owned(), 160)][..]));
     assert!(machine.connection_manager);
     let [gid] = &machine.gids[..] else { panic!("{:?}", machine.gids) };

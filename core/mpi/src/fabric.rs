@@ -1,7 +1,9 @@
 //! Which fabrics this process uses, and their opening.
 
 mod alike;
+mod planned;
 
+use planned::{Between, lacking, nearest, planned};
 use std::net::{IpAddr, Ipv4Addr};
 use weft_boot::{Job, Launcher, LauncherKind, SharedLauncher, machine};
 use weft_engine::{
@@ -25,47 +27,11 @@ pub(crate) enum Ways {
     Both(Between),
 }
 
-/// What leads from node to node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Between {
-    way: Way,
-    /// What was hoped for and is not so.
-    downgrade: Option<String>,
-    /// The RDMA devices that shall carry the messages, by the plan; empty where none is counted on.
-    planned: Vec<String>,
-    /// Whether devices must carry the messages.
-    needs_device: bool,
-}
-
-impl Between {
-    /// What is to be said of what was opened, unasked: the plan counted on a device, and what could be opened drives none.
-    /// `chosen`: what was, and why.
-    fn fallen(&self, drives_a_device: bool, chosen: &str) -> Option<String> {
-        let planned = match &self.planned[..] {
-            [] => return None,
-            _ if drives_a_device => return None,
-            [device] => format!("the RDMA device {device}"),
-            devices => format!("the RDMA devices {}", devices.join(" and ")),
-        };
-        let remedy = match self.way {
-            Way::Ofi => {
-                "fi_info shows what libfabric has: is its provider for the device installed, and its file in /dev there?"
-            }
-            _ => "weft-doctor looks for reasons",
-        };
-        Some(format!(
-            "{planned} should carry messages between nodes over {}, but what could be opened drives no such device: {chosen}. {remedy} \
-             (WEFT_RDMA=require makes this an error)",
-            self.way
-        ))
-    }
-}
-
 /// What a machine has, as far as this process cares.
 fn facts(job: &Job, parameters: &Parameters) -> Facts {
     let library_path = std::env::var("LD_LIBRARY_PATH").ok();
     Facts {
-        cpus: job.binding.clone().unwrap_or_default(),
+        cpus: job.binding.clone().unwrap_or_else(machine::allowed_cpus),
         eager_limit: u64::from(parameters.eager_limit),
         ..Facts::gather(&machine::LiveSystem, library_path.as_deref())
     }
@@ -218,14 +184,17 @@ pub(crate) fn choose(job: &Job, parameters: &Parameters) -> Result<Ways> {
     let between = match wish.forced {
         // What cannot be had is told best by whoever tries to open it.
         Some(way) if wish.rdma == Rdma::Auto => {
-            let planned = planned(transport::far(&facts(job, parameters), &wish), parameters);
-            Between { way, downgrade: None, planned, needs_device }
+            let facts = facts(job, parameters);
+            let route = transport::far(&facts, &wish).ok();
+            let rail = route.as_ref().and_then(|route| nearest(route, &facts, job.local_index));
+            Between { way, downgrade: None, planned: planned(route, parameters), rail, needs_device }
         }
         _ => {
-            let route = transport::far(&facts(job, parameters), &wish)
-                .map_err(|why| Error::new(ErrorClass::OTHER, why))?;
+            let facts = facts(job, parameters);
+            let route = transport::far(&facts, &wish).map_err(|why| Error::new(ErrorClass::OTHER, why))?;
             let (way, downgrade) = (route.way, route.downgrade.clone());
-            Between { way, downgrade, planned: planned(Ok(route), parameters), needs_device }
+            let rail = nearest(&route, &facts, job.local_index);
+            Between { way, downgrade, planned: planned(Some(route), parameters), rail, needs_device }
         }
     };
     // Weft's agents tell of deaths through the memory of the node, also a process that is alone there.
@@ -233,13 +202,6 @@ pub(crate) fn choose(job: &Job, parameters: &Parameters) -> Result<Ways> {
     // What was asked for all peers and fell to something else binds those of this node to nothing.
     let is_forced = wish.forced == Some(between.way);
     Ok(if !is_forced && has_node { Ways::Both(between) } else { Ways::Fabric(between) })
-}
-
-/// The RDMA devices that a route counts on. Who names a provider of libfabric counts on that, whatever it drives.
-fn planned(route: std::result::Result<transport::Route, String>, parameters: &Parameters) -> Vec<String> {
-    let names_provider = parameters.ofi_provider != params::Provider::Auto;
-    let route = route.ok().filter(|route| route.rdma && !(route.way == Way::Ofi && names_provider));
-    route.map_or_else(Vec::new, |route| route.rails)
 }
 
 /// The launcher's key under which a process says how it is found.
@@ -268,7 +230,7 @@ fn fabric(
         way: between.way,
         address: if on_one_node { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { machine::host_address() },
         on_one_node,
-        rail: job.rail.as_deref().map(str::to_owned),
+        rail: job.rail.clone().or_else(|| between.rail.clone()),
         rails: parameters.rails,
         connections: parameters.connections,
         rings: parameters.rings,
@@ -345,15 +307,6 @@ fn fabric(
         neighbours.text(PeerId((job.rank + 1) % job.size))?;
     }
     Ok((fabric, opener))
-}
-
-/// What is said where fewer devices were opened than were asked for.
-fn lacking(wanted: u32, way: Way, rails: &[String]) -> String {
-    let why = match way {
-        Way::Ofi => "libfabric's providers share messages out among devices by themselves, where they can",
-        _ => "there is no other port of the same kind that can be used (weft-info --explain transports)",
-    };
-    format!("WEFT_RAILS={wanted}, but messages go by {} alone: {why}", rails.join(" and "))
 }
 
 /// What it takes to open one more end on the fabric of this process, like the first one.
@@ -513,51 +466,6 @@ impl OfiDirectory for Cards {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// A fall is said where the plan counted on a device, whoever asked for it and how; who wants sockets hears nothing.
-    #[test]
-    fn a_fall_from_a_planned_device_to_sockets_is_said() {
-        let route = |way, rdma, rails: &[&str]| transport::Route {
-            way,
-            why: String::new(),
-            rails: rails.iter().map(|&rail| rail.to_owned()).collect(),
-            rdma,
-            protocols: Vec::new(),
-            others: Vec::new(),
-            downgrade: None,
-        };
-        let parameters = |provider: &str| {
-            let set = [("WEFT_OFI_PROVIDER".to_owned(), provider.to_owned())];
-            Parameters::from_environment(set).expect("a provider").0
-        };
-        let between = |route: std::result::Result<transport::Route, String>, provider| Between {
-            way: route.as_ref().map_or(Way::Ofi, |route| route.way),
-            downgrade: None,
-            planned: planned(route, &parameters(provider)),
-            needs_device: false,
-        };
-        let sockets = "libfabric: tcp on eth0: over the kernel's sockets or memory";
-        let slingshot = || Ok(route(Way::Ofi, true, &["cxi0"]));
-        let told = between(slingshot(), "auto").fallen(false, sockets).expect("said");
-        for words in ["RDMA device cxi0", "over ofi", sockets, "fi_info", "WEFT_RDMA=require"] {
-            assert!(told.contains(words), "{words} is missing in {told}");
-        }
-        assert!(!told.contains('\n'), "one line");
-        assert_eq!(between(slingshot(), "auto").fallen(true, "libfabric: cxi on cxi0"), None);
-        assert_eq!(between(slingshot(), "tcp").fallen(false, sockets), None, "tcp was asked for");
-        let verbs = between(Ok(route(Way::Verbs, true, &["mlx5_0", "mlx5_1"])), "tcp");
-        assert!(verbs.fallen(false, "rxe0 port 1").is_some_and(|told| told.contains("mlx5_0 and mlx5_1")));
-        for none in [Ok(route(Way::Ofi, false, &["the host's network"])), Err("no library".to_owned())] {
-            assert_eq!(between(none, "auto").fallen(false, sockets), None, "no device was there");
-        }
-    }
-
-    #[test]
-    fn a_rail_that_is_not_there_is_said() {
-        let told = lacking(2, Way::Verbs, &["mlx5_0 port 1".to_owned()]);
-        assert!(told.contains("WEFT_RAILS=2") && told.contains("mlx5_0 port 1 alone"), "{told}");
-        assert!(lacking(2, Way::Ofi, &["cxi0".to_owned()]).contains("libfabric"));
-    }
 
     #[test]
     fn a_process_of_another_version_is_named() {

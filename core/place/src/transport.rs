@@ -271,6 +271,16 @@ fn route(peer: Peer, facts: &Facts, wish: &Wish) -> Result<Route, String> {
     if peer == Peer::Far && !best.rdma && downgrade.is_none() && wish.forced.is_none() {
         downgrade = idle_device(facts, &refused);
     }
+    let names_sockets = matches!(wish.forced, Some(Way::Softroce | Way::Shm));
+    if wish.rdma == Rdma::Prefer && peer == Peer::Far && !best.rdma && downgrade.is_none() && !names_sockets {
+        let others: Vec<(Way, String)> =
+            refused.iter().filter(|(way, _)| !matches!(way, Way::Shm | Way::Softroce)).cloned().collect();
+        downgrade = Some(format!(
+            "WEFT_RDMA=prefer, but no RDMA device can carry messages between nodes ({}); they go by {}",
+            reasons(&others),
+            best.way
+        ));
+    }
     Ok(Route {
         way: best.way,
         why: best.why,

@@ -118,6 +118,14 @@ fn who_asks_for_rdma_gets_it_or_an_error() {
     let allowed = far(&bare, &Wish { rdma: Rdma::Prefer, ..named }).expect("allowed");
     assert_eq!(allowed.way, Way::Softroce);
     assert!(allowed.downgrade.expect("told").contains("no RDMA device"));
+    // Without a name as well; who names the emulator has what he asked for.
+    let prefer = Wish { rdma: Rdma::Prefer, ..AUTO };
+    let told = far(&bare, &prefer).expect("allowed").downgrade.expect("told");
+    assert!(told.contains("WEFT_RDMA=prefer") && told.contains("no RDMA device (/sys"), "{told}");
+    let told = far(&bare, &Wish { forced: Some(Way::Ofi), ..prefer }).expect("allowed").downgrade;
+    assert!(told.is_some_and(|told| told.contains("go by ofi")));
+    assert_eq!(far(&bare, &Wish { forced: Some(Way::Softroce), ..prefer }).expect("named").downgrade, None);
+    assert_eq!(far(&rich, &prefer).expect("a device").downgrade, None);
     // The kernel's emulation is no device.
     let emulated = machine(vec![device("rxe0", Speech::Roce, "", true)]);
     assert!(far(&emulated, &require).is_err());

@@ -97,6 +97,8 @@ pub struct Facts {
     pub devices: Vec<Device>,
     /// Whether there are device files to open (`/dev/infiniband/uverbs*`).
     pub device_files: bool,
+    /// Devices of libfabric's whose own file in /dev (`/dev/cxi0`, `/dev/hfi1_0`) is missing.
+    pub closed: Vec<String>,
     /// Where libibverbs is.
     pub libibverbs: Option<String>,
     /// Where libfabric is.
@@ -117,9 +119,15 @@ pub const LEAST_MEMLOCK: u64 = 16 << 20;
 impl Facts {
     /// Looks at a machine. `library_path`: the value of `LD_LIBRARY_PATH`.
     pub fn gather(system: &dyn System, library_path: Option<&str>) -> Facts {
-        let files = system.list("/dev/infiniband");
+        let (files, all) = (system.list("/dev/infiniband"), system.list("/dev"));
+        let devices = devices::read(system);
+        // A device that was renamed keeps the name of its file, which is not to be found then.
+        let has_own_file =
+            |device: &&Device| ["cxi", "hfi1_"].iter().any(|prefix| device.name.starts_with(prefix));
+        let closed = devices.iter().filter(has_own_file).filter(|device| !all.contains(&device.name));
         Facts {
-            devices: devices::read(system),
+            closed: closed.map(|device| device.name.clone()).collect(),
+            devices,
             device_files: files.iter().any(|file| file.starts_with("uverbs")),
             libibverbs: library(system, "libibverbs.so.1", library_path),
             libfabric: library(system, "libfabric.so.1", library_path),
@@ -427,6 +435,16 @@ fn libfabric(facts: &Facts, forced: bool) -> Result<Offer, String> {
             }
             None => no_device_of_libfabric(facts),
         });
+    }
+    // Who asks for libfabric by name hears of that when it is open.
+    let (closed, driven): (Vec<&Device>, Vec<&Device>) =
+        driven.into_iter().partition(|device| !forced && facts.closed.contains(&device.name));
+    if let (Some(device), true) = (closed.first(), driven.is_empty()) {
+        let module = if device.speech == Speech::Slingshot { "cxi_user" } else { "hfi1" };
+        return Err(format!(
+            "no /dev/{} (modprobe {module}; for containers --device=/dev/{})",
+            device.name, device.name
+        ));
     }
     // Those of hardware first.
     let has_hardware = driven.iter().any(|device| device.pci.is_some());

@@ -246,6 +246,12 @@ fn slingshot_adapters_carry_messages_near_the_rank_or_are_named_with_the_reason(
     );
     let why = far(&without, &require).expect_err("no library");
     assert!(why.contains("libfabric.so.1, which drives cxi0"), "{why}");
+    let closed = ["cxi0", "cxi1", "cxi2", "cxi3"].map(str::to_owned);
+    let hidden = Facts { closed: closed.to_vec(), ..slingshot() };
+    let told = far(&hidden, &AUTO).expect("sockets are allowed").downgrade.expect("told");
+    assert!(told.contains("no /dev/cxi0") && told.contains("--device=/dev/cxi0"), "{told}");
+    let some = Facts { closed: closed[..3].to_vec(), cpus: "3".parse().expect("a list"), ..slingshot() };
+    assert_eq!(far(&some, &AUTO).expect("a route").rails, ["cxi3"], "the one that can be opened");
     let down = machine(vec![device("cxi0", Speech::Slingshot, "", false)]);
     let told = far(&down, &AUTO).expect("sockets are allowed").downgrade.expect("told");
     assert!(told.contains("cxi0 (Slingshot): port 1 DOWN"), "{told}");
@@ -259,6 +265,20 @@ fn slingshot_adapters_carry_messages_near_the_rank_or_are_named_with_the_reason(
         told.contains("InfiniBand device mlx5_0 is not used") && told.contains("Slingshot device cxi0"),
         "{told}"
     );
+}
+
+#[test]
+fn devices_that_programs_cannot_open_are_found() {
+    let files = [
+        ("/sys/class/cxi_user/cxi0/device/properties/link", "1\n"),
+        ("/sys/class/cxi_user/cxi1/device/properties/link", "1\n"),
+        ("/sys/class/infiniband/mlx5_0/node_type", "1: CA\n"),
+        ("/dev/cxi1", ""),
+        ("/dev/null", ""),
+    ];
+    let files = files.map(|(path, text)| (path.to_owned(), text.to_owned()));
+    let facts = Facts::gather(&crate::system::Snapshot(files.into()), None);
+    assert_eq!((facts.devices.len(), &facts.closed[..]), (3, &["cxi0".to_owned()][..]));
 }
 
 #[test]

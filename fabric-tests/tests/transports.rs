@@ -66,6 +66,14 @@ fn the_line_at_the_start_tells_the_way_and_the_reasons() {
 fn a_transport_that_is_asked_for_by_name_is_told_as_such() {
     let told = run(&[("WEFT_VERBOSE", "1"), ("WEFT_TRANSPORT", "softroce")]);
     line(&told, &["all peers over softroce (", "not verbs: ", "not ofi: "]);
+    let of_memory = told.stderr.contains("are read from the sender's memory where");
+    told.demand(!of_memory, "what is true of a node's memory is not said of other transports");
+    // What was opened, and what it does with messages of which length.
+    line(
+        &told,
+        &["weft: softroce: packets of up to ", "one rail, ", "messages up to ", "longer: announced, then "],
+    );
+    line(&told, &["weft:   registered memory is kept"]);
     if on_several_hosts() {
         let refused = run(&[("WEFT_TRANSPORT", "shm")]);
         refused.demand(refused.ended != Ended::Code(0), "memory leads to no other host");

@@ -295,9 +295,11 @@ fn fabric(
     if parameters.verbose > u32::from(job.rank != 0) {
         let protocols = fabric.protocols(parameters.rendezvous.into(), parameters.eager_limit);
         eprintln!("weft: {chosen}; messages {}", protocols.join("; "));
-        // What becomes of registered memory; of the rest, which may be long, whoever asks for more hears.
-        let shown = if parameters.verbose > 1 { usize::MAX } else { 1 };
-        why.take(shown).for_each(|line| eprintln!("weft: {line}"));
+        // Of the rest, which may be long, whoever asks for more hears.
+        match parameters.verbose {
+            0 | 1 => fabric.registered_memory().iter().for_each(|line| eprintln!("weft:   {line}")),
+            _ => why.for_each(|line| eprintln!("weft: {line}")),
+        }
     }
     let mut launcher = launcher.clone();
     let alike = alike::suffix(&latency);

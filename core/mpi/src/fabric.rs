@@ -183,6 +183,10 @@ pub(crate) fn choose(job: &Job, parameters: &Parameters) -> Result<Ways> {
     let needs_device = wish.rdma == Rdma::Require;
     let between = match wish.forced {
         // What cannot be had is told best by whoever tries to open it.
+        Some(way @ Way::Softroce) if wish.rdma == Rdma::Auto => {
+            // It counts on no device, so the machine need not be looked at.
+            Between { way, downgrade: None, planned: Vec::new(), rail: None, needs_device }
+        }
         Some(way) if wish.rdma == Rdma::Auto => {
             let facts = facts(job, parameters);
             let route = transport::far(&facts, &wish).ok();

@@ -66,6 +66,17 @@ fn the_line_at_the_start_tells_the_way_and_the_reasons() {
 fn a_transport_that_is_asked_for_by_name_is_told_as_such() {
     let told = run(&[("WEFT_VERBOSE", "1"), ("WEFT_TRANSPORT", "softroce")]);
     line(&told, &["all peers over softroce (", "not verbs: ", "not ofi: "]);
+    let of_memory = told.stderr.contains("are read from the sender's memory where");
+    told.demand(!of_memory, "what is true of a node's memory is not said of other transports");
+    // What was opened, and what it does with messages of which length.
+    let opened = told.stderr.lines().find(|line| line.starts_with("weft: softroce: packets of up to "));
+    for words in ["; one rail, ", "; messages up to ", "; longer: announced, then "] {
+        told.demand(
+            opened.is_some_and(|line| line.contains(words)),
+            &format!("{words:?} must be said of it"),
+        );
+    }
+    told.demand(told.stderr.contains("weft:   registered memory is kept"), "and what becomes of memory");
     if on_several_hosts() {
         let refused = run(&[("WEFT_TRANSPORT", "shm")]);
         refused.demand(refused.ended != Ended::Code(0), "memory leads to no other host");

@@ -6,7 +6,6 @@
 
 use crate::types::Carrier;
 use std::cell::Cell;
-use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 use weft_api::verbs::{Access, Hca};
@@ -20,10 +19,16 @@ use weft_rdma::Rdma;
 use weft_softroce::{Card, Udp, UdpBell};
 use weft_types::params::Choice as Setting;
 use weft_types::{PeerId, Result};
-use weft_verbs::{Verbs, VerbsBell, Wish, choose, no_manager, own_numa_node, survey};
+use weft_verbs::{Verbs, VerbsBell};
 use weft_wire::Header;
 
+mod limits;
 mod open;
+mod told;
+
+pub use limits::{DeviceLimits, SocketBuffers, rdma_limits};
+pub(crate) use told::costs;
+pub use told::{rdma_ports, rdma_routes};
 
 /// A way to processes of other nodes (and of this one, where it is forced).
 #[derive(Debug)]
@@ -86,25 +91,6 @@ macro_rules! each_bell {
             FabricBell::Ofi($way) => $work,
         }
     };
-}
-
-/// The ports of this host that RDMA between hosts could go by, the best first, each with its addresses in the order in which
-/// they are tried. `address`: that by which others know this host; `partition`: the one of InfiniBand that was asked for. Empty where
-/// there is no such device, or no library to drive it.
-pub fn rdma_ports(address: IpAddr, partition: Option<u16>) -> Vec<String> {
-    let wish = Wish { address: Some(address), numa_node: own_numa_node(), partition };
-    let choices = survey().ok().and_then(|ports| choose(&ports, wish).ok());
-    choices.into_iter().flatten().map(|choice| choice.why).collect()
-}
-
-/// In words, whether the connection manager can be asked for routes on this host.
-pub fn rdma_routes() -> String {
-    match no_manager() {
-        None => "asked of the connection manager (librdmacm); WEFT_ROUTES=no does without".to_owned(),
-        Some(why) => format!(
-            "the defaults (service level and traffic class 0, or WEFT_SERVICE_LEVEL and WEFT_TRAFFIC_CLASS), since {why}"
-        ),
-    }
 }
 
 fn ways_of<H: Hca>(rdma: &Rdma<H>, most: usize) -> Vec<(PeerId, String)> {
@@ -205,35 +191,6 @@ impl Fabric {
             Fabric::Softroce(rdma) => rdma.is_in_row(),
             Fabric::Ofi(ofi) => ofi.is_in_row(),
             Fabric::Verbs(_) => false,
-        }
-    }
-
-    /// What was chosen inside the fabric and why, where there was a choice; lines.
-    pub fn why(&self) -> Option<String> {
-        match self {
-            Fabric::Softroce(rdma) => {
-                let mtu = rdma.hca().limits().mtu;
-                Some(match rdma.hca().wire().lacks_frames() {
-                    None => format!(
-                        "softroce: packets of up to {mtu} bytes (WEFT_LINK_MTU); short ones to neighbours leave in frames of Ethernet (WEFT_FRAMES)"
-                    ),
-                    Some(why) => format!(
-                        "softroce: packets of up to {mtu} bytes (WEFT_LINK_MTU) leave by UDP sockets, not in frames of Ethernet: {why}"
-                    ),
-                })
-            }
-            Fabric::Verbs(rdma) => {
-                let most = rdma.connections().1;
-                let (why, rings) = (&rdma.hca().choice().why, rdma.why_rings());
-                // In the first line, which is always shown.
-                let (first, rest) = why.split_once('\n').unwrap_or((why, ""));
-                let rest = if rest.is_empty() { String::new() } else { format!("\n{rest}") };
-                let routes = rdma.hca().routes();
-                Some(format!(
-                    "{first}; {routes}{rest}\n  at most {most} connections; messages to further peers go by datagrams (WEFT_CONNECTIONS)\n  rings for short messages: {rings}"
-                ))
-            }
-            Fabric::Ofi(ofi) => Some(format!("{}; {}\n  {}", ofi.library(), ofi.why(), ofi.collectives())),
         }
     }
 

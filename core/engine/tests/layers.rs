@@ -192,6 +192,7 @@ fn libfabric(processes: usize) -> Option<Vec<Ofi>> {
         between_nodes: false,
         address: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
         provider: Some(PROVIDER.into()),
+        rail: None,
         carrier: None,
         processes: None,
         job: None,

@@ -210,7 +210,7 @@ impl Parser<'_> {
                 Key::Path => section.path = Some(values.remove(0)),
                 Key::Host => {
                     let value = text(word, &values)?;
-                    section.hosts.extend(hosts_in_list(value));
+                    section.hosts.extend(hosts_in_list(word, value)?);
                     section.asked.host = Some(value.to_owned());
                 }
                 Key::Soft => {
@@ -284,7 +284,7 @@ impl Parser<'_> {
             Key::Arch => asked.arch = Some(architecture(text(word, values)?, self.around.architecture())?),
             Key::Hosts => {
                 let value = text(word, values)?;
-                self.settings.hosts.extend(hosts_in_list(value));
+                self.settings.hosts.extend(hosts_in_list(word, value)?);
                 asked.host = Some(value.to_owned());
             }
             _ => return Ok(false),
@@ -351,7 +351,7 @@ impl Parser<'_> {
                 let list = read.map_err(|error| {
                     usage(format!("the host file {} cannot be read: {error}", path.display()))
                 })?;
-                settings.hosts.extend(hosts_in_file(&list));
+                settings.hosts.extend(hosts_in_file(path, &list)?);
             }
             Key::Agent => settings.agent = Some(text()?.to_owned()).filter(|text| !text.trim().is_empty()),
             Key::PerNode => settings.per_node = Some(count(word, &values[0])?),

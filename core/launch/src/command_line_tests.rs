@@ -13,6 +13,13 @@ impl Surroundings for Fake {
             Some("two.conf") => Ok("-n 2 ocean -v\n-n 3 -wdir /tmp atmos\n".to_owned()),
             Some("extra.opt") => Ok("# for both\n-n 3 \\\n -wdir /tmp\n".to_owned()),
             Some("again.opt") => Ok("-file again.opt".to_owned()),
+            Some("shared.hosts") => {
+                Ok("a slots=4 max_slots=8 # front\n\n [fe80::1] slots=2\n b:3 slots=1\n".to_owned())
+            }
+            Some("slip1.hosts") => Ok("# machines\nnode1:4\nnode2 slots=x\n".to_owned()),
+            Some("slip2.hosts") => Ok("node1 slot=4\n".to_owned()),
+            Some("slip3.hosts") => Ok("node1 4\n".to_owned()),
+            Some("slip4.hosts") => Ok("slots=4\n".to_owned()),
             Some("hosts") => Ok("# machines\nnode1:4\nnode2 slots=2\n".to_owned()),
             _ => Err(io::ErrorKind::NotFound.into()),
         }
@@ -70,6 +77,38 @@ fn one_or_two_dashes_and_an_equal_sign() {
         assert_eq!(settings.timeout, Some(Duration::from_millis(2500)), "{line}");
         assert!(settings.tag_output, "{line}");
     }
+}
+
+/// A slip in a list of hosts is no host without slots, but an error that says where, what, and what may stand there.
+#[test]
+fn slips_in_lists_of_hosts_are_refused() {
+    let table = [
+        ("--hosts a:4x,b:2 p", ["--hosts", "\"4x\" in \"a:4x\"", "whole number"]),
+        ("--hosts a:-1 p", ["--hosts", "\"-1\"", "whole number"]),
+        ("--hosts a: p", ["--hosts", "\"\" in \"a:\"", "a:4"]),
+        ("--hosts a,:4 p", ["--hosts", "\":4\" names no host", "NAME:RANKS"]),
+        ("--hosts fe80::1 p", ["--hosts", "\"fe80::1\"", "in brackets"]),
+        ("--hosts [fe80::1 p", ["--hosts", "\"[fe80::1\"", "in brackets"]),
+        ("--hosts [fe80::1]4x p", ["--hosts", "names no host", "in brackets"]),
+        ("-n 1 -host a:two p", ["-host", "\"two\"", "whole number"]),
+        ("-f slip1.hosts p", ["line 3 of the host file slip1.hosts", "\"x\" in \"slots=x\"", "whole number"]),
+        ("-f slip2.hosts p", ["line 1 of the host file slip2.hosts", "\"slot=4\"", "slots=RANKS"]),
+        (
+            "-f slip3.hosts p",
+            ["line 1 of the host file slip3.hosts", "\"4\" is not understood", "slots=RANKS"],
+        ),
+        ("-f slip4.hosts p", ["line 1 of the host file slip4.hosts", "names no host", "NAME:RANKS"]),
+    ];
+    for (line, words) in table {
+        let why = read(line).expect_err(line);
+        assert!(words.iter().all(|word| why.contains(word)), "{line}: {why}");
+    }
+    let (_, settings) = read("-f shared.hosts --hosts [::1]:2,c:0 p").expect("well formed");
+    let told: Vec<_> = settings.hosts.iter().map(|host| (host.name.as_str(), host.slots)).collect();
+    assert_eq!(
+        told,
+        [("a", Some(4)), ("fe80::1", Some(2)), ("b", Some(1)), ("::1", Some(2)), ("c", Some(0))]
+    );
 }
 
 #[test]

@@ -9,7 +9,7 @@ use weft_boot::card::{self, Card, ProcessSet};
 use weft_boot::machine::{Described, LiveSystem, allowed_cpus, described, usable};
 use weft_place::devices::{self, Device};
 use weft_place::policy::{self, BindTo};
-use weft_place::{CpuSet, Topology, agents, described, lanes};
+use weft_place::{CpuSet, Placement, Topology, agents, described, lanes};
 
 use crate::machine;
 use crate::options::{Section, Settings};
@@ -89,8 +89,20 @@ pub(crate) fn plan(sections: &[Section], settings: &Settings) -> Result<Plan, Un
         let placements = lanes::place(&topology, &devices, &threads, bind_to, map_by);
         let rails = policy::rails(&devices, &topology, &placements);
         let agents = agents::agents(&topology, &placements);
-        let report = |(rank, placement): (usize, _)| {
-            policy::report(&topology, rank, placement, rails[rank].as_deref(), agents[rank].as_ref())
+        let inherited = inherited_environment(settings.bare_environment);
+        let wanted: Vec<u32> = sections
+            .iter()
+            .flat_map(|section| {
+                let environment = section_environment(&inherited, settings, section);
+                let rails = rails_wanted(environment.get(OsStr::new(RAILS)).map(OsString::as_os_str));
+                std::iter::repeat_n(rails, section.count as usize)
+            })
+            .collect();
+        let all = topology.cpus();
+        let report = |(rank, placement): (usize, &Placement)| {
+            let cpus = placement.cpus.as_ref().unwrap_or(&all);
+            let rails = devices::rails_of(&devices, rails[rank].as_deref(), cpus, wanted[rank]);
+            policy::report(&topology, rank, placement, &rails, agents[rank].as_ref())
         };
         let mut lines: Vec<String> =
             placements.iter().enumerate().map(report).filter(|_| settings.report_bindings).collect();
@@ -240,6 +252,14 @@ pub(crate) fn inherited_environment(bare: bool) -> Environment {
     };
     let keep = |name: &OsStr| !foreign(name) && (!bare || name == "PATH");
     std::env::vars_os().filter(|(name, _)| keep(name)).collect()
+}
+
+/// The variable that says how many RDMA devices each rank uses.
+pub(crate) const RAILS: &str = "WEFT_RAILS";
+
+/// Its value, for the report alone: what means nothing the ranks refuse.
+pub(crate) fn rails_wanted(value: Option<&OsStr>) -> u32 {
+    value.and_then(OsStr::to_str).and_then(|text| text.trim().parse().ok()).unwrap_or(1)
 }
 
 /// What was asked for one program, by the keys of MPI_INFO_ENV (section 11.2.1).

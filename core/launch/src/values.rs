@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::time::Duration;
 
 use crate::command_line::{MAX_RANKS, UsageError, usage};
@@ -41,31 +42,75 @@ pub(crate) fn variable(
     }
 }
 
-/// The host in `name`, `name:slots`, or with an IPv6 address in brackets.
-fn host_of(item: &str) -> NamedHost {
+/// What a host may look like, for whoever wrote something else.
+const A_HOST: &str = "a host is NAME or NAME:RANKS, with an IPv6 address in brackets ([fe80::1]:4)";
+
+/// The host in `name`, `name:slots`, or with an IPv6 address in brackets. `place`: where it stands.
+fn host_of(item: &str, place: &dyn Fn() -> String) -> Result<NamedHost, UsageError> {
     let (name, rest) = match item.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((address, rest)) => (address, rest.strip_prefix(':')),
+        Some((address, "")) => (address, None),
+        Some((address, rest)) if rest.starts_with(':') => (address, Some(&rest[1..])),
+        Some(_) => ("", None),
         None => item.split_once(':').map_or((item, None), |(name, rest)| (name, Some(rest))),
     };
-    NamedHost { name: name.to_owned(), slots: rest.and_then(|slots| slots.parse().ok()) }
+    if name.is_empty() || name.contains(['[', ']', '=']) {
+        return Err(usage(format!("{}: {item:?} names no host; {A_HOST}", place())));
+    }
+    let slots = rest.map(|rest| slots_of(rest, item, place)).transpose()?;
+    Ok(NamedHost { name: name.to_owned(), slots })
 }
 
-/// The hosts of a list with commas.
-pub(crate) fn hosts_in_list(list: &str) -> Vec<NamedHost> {
-    list.split(',').map(str::trim).filter(|item| !item.is_empty()).map(host_of).collect()
+/// The number of ranks that a host takes; `item`: what it is a part of.
+fn slots_of(text: &str, item: &str, place: &dyn Fn() -> String) -> Result<u32, UsageError> {
+    text.parse().map_err(|_| {
+        let what = match text.contains(':') {
+            true => A_HOST,
+            false => "the ranks that a host takes are a whole number of 0 or more, as in a:4 or a slots=4",
+        };
+        usage(format!("{}: {text:?} in {item:?} is no number of ranks; {what}", place()))
+    })
 }
 
-/// The hosts of a host file, one a line: `name`, `name:4` or `name slots=4`.
-pub(crate) fn hosts_in_file(text: &str) -> Vec<NamedHost> {
-    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
-    let host = |line: &str| {
-        let mut words = line.split_whitespace();
-        let mut host = host_of(words.next()?);
-        let slots = words.find_map(|word| word.strip_prefix("slots=")?.parse().ok());
-        host.slots = slots.or(host.slots);
-        Some(host)
-    };
-    lines.filter_map(host).collect()
+/// The hosts of a list with commas, the value of an option.
+///
+/// Errors: something that is no host, or no number of ranks.
+pub(crate) fn hosts_in_list(word: &OsStr, list: &str) -> Result<Vec<NamedHost>, UsageError> {
+    let place = || word.to_string_lossy().into_owned();
+    list.split(',').map(str::trim).filter(|item| !item.is_empty()).map(|item| host_of(item, &place)).collect()
+}
+
+/// Open MPI's bound of a host's ranks where there are more than slots: nobody asks for it here, and files that are shared have it.
+const OF_OTHERS: [&str; 2] = ["max_slots", "max-slots"];
+
+/// The hosts of the host file at `path`, one a line: `name`, `name:4` or `name slots=4`.
+///
+/// Errors: something that is no host, no number of ranks, or no word known there; with the line.
+pub(crate) fn hosts_in_file(path: &Path, text: &str) -> Result<Vec<NamedHost>, UsageError> {
+    let mut hosts = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let place = || format!("line {number} of the host file {}", path.display());
+        let mut words = line.split('#').next().unwrap_or_default().split_whitespace();
+        let Some(first) = words.next() else { continue };
+        let mut host = host_of(first, &place)?;
+        let mut given = None;
+        for word in words {
+            match word.split_once('=') {
+                // The first counts.
+                Some(("slots", slots)) => given = given.or(Some(slots_of(slots, word, &place)?)),
+                Some((key, _)) if OF_OTHERS.contains(&key) => {}
+                _ => {
+                    return Err(usage(format!(
+                        "{}: {word:?} is not understood behind the host {}; slots=RANKS may stand there, and # before a comment",
+                        place(),
+                        host.name
+                    )));
+                }
+            }
+        }
+        host.slots = given.or(host.slots);
+        hosts.push(host);
+    }
+    Ok(hosts)
 }
 
 /// One of the names of an initial error handler (MPI 4.1 section 11.8.4), lower case.

@@ -292,6 +292,22 @@ fn each_rank_is_reported_with_the_nearest_device() {
 }
 
 #[test]
+fn both_devices_of_a_rank_are_reported() {
+    let file = std::env::temp_dir().join(format!("weft-two-rails-{}.xml", std::process::id()));
+    std::fs::write(&file, TWO_DEVICES).expect("a file");
+    let line = "-bind-to core -map-by socket -report-bindings -n 1 -env WEFT_RAILS 2 true : -n 1 true";
+    let outcome = run(mpiexec(line).env("HWLOC_XMLFILE", &file));
+    std::fs::remove_file(&file).expect("removed");
+    for (rank, devices) in [(0, "RDMA devices mlx5_0 and mlx5_1"), (1, "RDMA device mlx5_1")] {
+        let line = outcome.err.lines().find(|line| line.contains(&format!("rank {rank} is bound")));
+        assert!(
+            line.is_some_and(|line| line.contains(&format!(", {devices}, progress agent"))),
+            "{outcome:?}"
+        );
+    }
+}
+
+#[test]
 fn an_allocation_of_several_machines_is_not_used_in_silence() {
     let outcome = run(mpiexec("-n 1 true").env("SLURM_JOB_NUM_NODES", "2"));
     assert!(outcome.code == 0 && outcome.err.contains("srun --mpi=pmi2"), "{outcome:?}");

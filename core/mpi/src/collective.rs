@@ -37,7 +37,10 @@ impl Process {
     /// What the cost formulas assume of this machine; the same at all ranks, because the launcher tells all the same.
     pub(crate) fn model(&self) -> Model {
         let ranks = self.job.local_ranks.len() as f64;
-        // On several nodes each knows its own cores only, and ranks that choose different algorithms wait for ever.
+        // On several nodes each rank knows the cores of its own only: a card has no others, neither has any launcher's PMI. Ranks that
+        // choose different algorithms wait for ever, so what one node has must not count, and asking all others at the start would be
+        // a question for each node. Crowded jobs on several nodes are planned as if every rank had a core; a rule or a figure
+        // (`WEFT_COLLECTIVES`, `WEFT_MODEL`), which mpiexec gives to all alike, can say otherwise.
         let alone = self.job.local_ranks.len() == self.job.size as usize;
         let ranks_per_core = if alone { ranks / self.job.cores.max(1) as f64 } else { 1.0 };
         self.tuning.figures.apply(Model { ranks_per_core, ..Model::default() })

@@ -1,7 +1,9 @@
 //! Which fabrics this process uses, and their opening.
 
 mod alike;
+mod planned;
 
+use planned::{Between, lacking, nearest, planned};
 use std::net::{IpAddr, Ipv4Addr};
 use weft_boot::{Job, Launcher, LauncherKind, SharedLauncher, machine};
 use weft_engine::{
@@ -25,21 +27,11 @@ pub(crate) enum Ways {
     Both(Between),
 }
 
-/// What leads from node to node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Between {
-    way: Way,
-    /// What was hoped for and is not so.
-    downgrade: Option<String>,
-    /// Whether devices must carry the messages.
-    needs_device: bool,
-}
-
 /// What a machine has, as far as this process cares.
 fn facts(job: &Job, parameters: &Parameters) -> Facts {
     let library_path = std::env::var("LD_LIBRARY_PATH").ok();
     Facts {
-        cpus: job.binding.clone().unwrap_or_default(),
+        cpus: job.binding.clone().unwrap_or_else(machine::allowed_cpus),
         eager_limit: u64::from(parameters.eager_limit),
         ..Facts::gather(&machine::LiveSystem, library_path.as_deref())
     }
@@ -191,11 +183,22 @@ pub(crate) fn choose(job: &Job, parameters: &Parameters) -> Result<Ways> {
     let needs_device = wish.rdma == Rdma::Require;
     let between = match wish.forced {
         // What cannot be had is told best by whoever tries to open it.
-        Some(way) if wish.rdma == Rdma::Auto => Between { way, downgrade: None, needs_device },
+        Some(way @ Way::Softroce) if wish.rdma == Rdma::Auto => {
+            // It counts on no device, so the machine need not be looked at.
+            Between { way, downgrade: None, planned: Vec::new(), rail: None, needs_device }
+        }
+        Some(way) if wish.rdma == Rdma::Auto => {
+            let facts = facts(job, parameters);
+            let route = transport::far(&facts, &wish).ok();
+            let rail = route.as_ref().and_then(|route| nearest(route, &facts, job.local_index));
+            Between { way, downgrade: None, planned: planned(route, parameters), rail, needs_device }
+        }
         _ => {
-            let route = transport::far(&facts(job, parameters), &wish)
-                .map_err(|why| Error::new(ErrorClass::OTHER, why))?;
-            Between { way: route.way, downgrade: route.downgrade, needs_device }
+            let facts = facts(job, parameters);
+            let route = transport::far(&facts, &wish).map_err(|why| Error::new(ErrorClass::OTHER, why))?;
+            let (way, downgrade) = (route.way, route.downgrade.clone());
+            let rail = nearest(&route, &facts, job.local_index);
+            Between { way, downgrade, planned: planned(Some(route), parameters), rail, needs_device }
         }
     };
     // Weft's agents tell of deaths through the memory of the node, also a process that is alone there.
@@ -231,7 +234,7 @@ fn fabric(
         way: between.way,
         address: if on_one_node { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { machine::host_address() },
         on_one_node,
-        rail: job.rail.as_deref().map(str::to_owned),
+        rail: job.rail.clone().or_else(|| between.rail.clone()),
         rails: parameters.rails,
         connections: parameters.connections,
         rings: parameters.rings,
@@ -282,12 +285,26 @@ fn fabric(
             ),
         ));
     }
-    if parameters.verbose > u32::from(job.rank != 0)
-        && let Some(why) = fabric.why()
-    {
+    let why = fabric.why().unwrap_or_default();
+    let mut why = why.lines();
+    let chosen = why.next().unwrap_or_default();
+    if job.rank == 0 {
+        let rails = fabric.rails().len();
+        if let Some(fallen) = between.fallen(fabric.drives_a_device(), chosen) {
+            eprintln!("weft: {fallen}");
+        }
+        if rails < parameters.rails as usize {
+            eprintln!("weft: {}", lacking(parameters.rails, between.way, &fabric.rails()));
+        }
+    }
+    if parameters.verbose > u32::from(job.rank != 0) {
+        let protocols = fabric.protocols(parameters.rendezvous.into(), parameters.eager_limit);
+        eprintln!("weft: {chosen}; messages {}", protocols.join("; "));
         // Of the rest, which may be long, whoever asks for more hears.
-        let shown = why.lines().take(if parameters.verbose > 1 { usize::MAX } else { 1 });
-        shown.for_each(|line| eprintln!("weft: {line}"));
+        match parameters.verbose {
+            0 | 1 => fabric.registered_memory().iter().for_each(|line| eprintln!("weft:   {line}")),
+            _ => why.for_each(|line| eprintln!("weft: {line}")),
+        }
     }
     let mut launcher = launcher.clone();
     let alike = alike::suffix(&latency);
@@ -347,6 +364,7 @@ impl Opener {
             between_nodes: !self.on_one_node,
             address: Some(self.address),
             provider: self.provider.clone(),
+            rail: self.rail.clone(),
             carrier: self.carrier,
             processes: None,
             job: None,

@@ -86,11 +86,20 @@ pub struct Process {
     world_is_over: bool,
 }
 
-/// One line about what was found and chosen.
+/// One line about what was found and chosen. How messages travel over a fabric is told when that is open.
 fn chosen(job: &Job, config: &EngineConfig, parameters: &Parameters, ways: &Ways) -> String {
+    let large = match (ways, parameters.single_copy) {
+        (Ways::Alone | Ways::Fabric(_), _) => "",
+        (Ways::Shm | Ways::Both(_), Choice::Off) => {
+            "; large messages on this node are copied through shared memory (WEFT_SINGLE_COPY)"
+        }
+        (Ways::Shm | Ways::Both(_), _) => {
+            "; large messages on this node are read from the sender's memory where that is allowed and faster"
+        }
+    };
     format!(
-        "rank {} of {} (process {}): {} ranks on this node share {} cores, waiting ranks {}; {}; large messages {}; messages up \
-         to {} bytes are sent without asking",
+        "rank {} of {} (process {}): {} ranks on this node share {} cores, waiting ranks {}; {}{large}; messages up to {} bytes are \
+         sent without asking",
         job.rank,
         job.size,
         std::process::id(),
@@ -98,10 +107,6 @@ fn chosen(job: &Job, config: &EngineConfig, parameters: &Parameters, ways: &Ways
         job.cores,
         if config.oversubscribed { "sleep at once" } else { "spin first" },
         ways.explain(job, parameters),
-        match parameters.single_copy {
-            Choice::Off => "are copied through shared memory (WEFT_SINGLE_COPY)",
-            _ => "are read from the sender's memory where that is allowed and faster",
-        },
         config.eager_limit
     )
 }
@@ -163,12 +168,7 @@ impl Process {
                 params::Gaps::Read => weft_engine::Gaps::Read,
                 params::Gaps::Stream => weft_engine::Gaps::Stream,
             },
-            rendezvous: match parameters.rendezvous {
-                params::Rendezvous::Auto => weft_engine::Rendezvous::Auto,
-                params::Rendezvous::Read => weft_engine::Rendezvous::Read,
-                params::Rendezvous::Write => weft_engine::Rendezvous::Write,
-                params::Rendezvous::Stream => weft_engine::Rendezvous::Stream,
-            },
+            rendezvous: parameters.rendezvous.into(),
             ..defaults
         };
         let ways = crate::fabric::choose(&job, &parameters)?;

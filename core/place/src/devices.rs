@@ -1,11 +1,13 @@
-//! RDMA devices as the kernel shows them in `/sys/class/infiniband`: what they are, where they sit, whether a port of theirs is
-//! up.
+//! RDMA devices as the kernel shows them, in `/sys/class/infiniband` and, of Slingshot, in `/sys/class/cxi_user`: what they are,
+//! where they sit, whether a port of theirs is up.
 //!
 //! Enough to place ranks near them and to say why one is not used; opening them is the transports' business.
 
 use crate::cpus::CpuSet;
 use crate::described::{attribute, bitmap, tags};
 use crate::system::System;
+
+mod slingshot;
 
 /// What a device speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +20,10 @@ pub enum Speech {
     Iwarp,
     /// Omni-Path: libfabric's opx or psm2 drive it; its verbs are for administration.
     OmniPath,
+    /// Slingshot: libfabric's cxi drives it; it has no verbs.
+    Slingshot,
+    /// Amazon's Elastic Fabric Adapter: libfabric's efa drives it; its verbs have no reliable connections.
+    Efa,
     /// Something else (usNIC, a description that does not tell).
     Other,
 }
@@ -30,8 +36,15 @@ impl Speech {
             Speech::Roce => "RoCE",
             Speech::Iwarp => "iWARP",
             Speech::OmniPath => "Omni-Path",
+            Speech::Slingshot => "Slingshot",
+            Speech::Efa => "EFA",
             Speech::Other => "unknown kind",
         }
+    }
+
+    /// Whether libfabric alone drives such devices: verbs do not, or not for messages.
+    pub const fn is_of_libfabric(self) -> bool {
+        matches!(self, Speech::OmniPath | Speech::Slingshot | Speech::Efa | Speech::Other)
     }
 }
 
@@ -50,6 +63,8 @@ pub struct Device {
     pub cpus: CpuSet,
     /// The fastest active port: its rate in Gbit/s. `None` when no port is active.
     pub rate: Option<u32>,
+    /// How many of its ports are active.
+    pub active_ports: u32,
     /// Ports and their states in the kernel's words, for people.
     pub ports: String,
 }
@@ -66,11 +81,21 @@ const DESCRIBED_RATE: u32 = 100;
 
 const FOLDER: &str = "/sys/class/infiniband";
 
-/// The devices of a system, by name.
+/// The devices of a system, by name; Slingshot's adapters behind the others.
 pub fn read(system: &dyn System) -> Vec<Device> {
     let mut names = system.list(FOLDER);
     names.sort();
-    names.into_iter().map(|name| device(system, name)).collect()
+    names.into_iter().map(|name| device(system, name)).chain(slingshot::read(system)).collect()
+}
+
+/// Where a device sits, by the files of its place on the bus: its PCI address, memory and CPUs.
+fn place(word: &dyn Fn(&str) -> Option<String>) -> (Option<String>, Option<u32>, CpuSet) {
+    let uevent = word("uevent").unwrap_or_default();
+    let pci = uevent.lines().find_map(|line| line.strip_prefix("PCI_SLOT_NAME=")).map(str::to_owned);
+    // -1 where the machine has one memory or does not tell.
+    let numa_node = word("numa_node").and_then(|node| node.parse::<i64>().ok());
+    let cpus = word("local_cpulist").and_then(|list| list.parse().ok()).unwrap_or_default();
+    (pci, numa_node.and_then(|node| u32::try_from(node).ok()), cpus)
 }
 
 fn device(system: &dyn System, name: String) -> Device {
@@ -80,7 +105,7 @@ fn device(system: &dyn System, name: String) -> Device {
     };
     let mut ports = system.list(&format!("{FOLDER}/{name}/ports"));
     ports.sort();
-    let (mut rate, mut told, mut ethernet) = (None, Vec::new(), false);
+    let (mut rate, mut told, mut ethernet, mut active_ports) = (None, Vec::new(), false, 0);
     for port in ports {
         // "4: ACTIVE", "100 Gb/sec (4X EDR)".
         let state = word(&format!("ports/{port}/state"));
@@ -90,22 +115,22 @@ fn device(system: &dyn System, name: String) -> Device {
         if state == "ACTIVE" {
             let gigabits = speed.split([' ', '.']).next().and_then(|number| number.parse().ok()).unwrap_or(1);
             rate = rate.max(Some(gigabits));
+            active_ports += 1;
         }
         told.push(format!("port {port} {state} {speed}"));
     }
     let kind = word("node_type");
     let speech = match kind.split(':').next().unwrap_or_default() {
         _ if name.starts_with("hfi1") || word("board_id").starts_with("Intel Omni-Path") => Speech::OmniPath,
+        // Of no kind that the kernel has a number for; udev may have renamed it.
+        _ if word("device/uevent").lines().any(|line| line == "DRIVER=efa") => Speech::Efa,
         "4" => Speech::Iwarp,
         "1" if ethernet => Speech::Roce,
         "1" => Speech::InfiniBand,
         _ => Speech::Other,
     };
-    let uevent = word("device/uevent");
-    let pci = uevent.lines().find_map(|line| line.strip_prefix("PCI_SLOT_NAME=")).map(str::to_owned);
-    let numa_node = word("device/numa_node").parse::<i64>().ok().and_then(|node| u32::try_from(node).ok());
-    let cpus = word("device/local_cpulist").parse().unwrap_or_default();
-    Device { pci, numa_node, cpus, rate, ports: told.join(", "), speech, name }
+    let (pci, numa_node, cpus) = place(&|file| Some(word(&format!("device/{file}"))));
+    Device { pci, numa_node, cpus, rate, active_ports, ports: told.join(", "), speech, name }
 }
 
 /// The devices in an XML file of hwloc: OpenFabrics devices, near the CPUs of what holds them. They are active if one of their
@@ -115,11 +140,12 @@ fn device(system: &dyn System, name: String) -> Device {
 pub fn xml(text: &str) -> Result<Vec<Device>, String> {
     // hwloc's number and name of the kind.
     const OPEN_FABRICS: [&str; 2] = ["3", "OpenFabrics"];
-    let mut around: Vec<(CpuSet, Option<String>)> = Vec::new();
+    // CPUs, PCI address, and whether that is one of Amazon's adapters: the name of their devices is udev's.
+    let mut around: Vec<(CpuSet, Option<String>, bool)> = Vec::new();
     let mut devices: Vec<Device> = Vec::new();
     let mut memories: Vec<(u32, CpuSet)> = Vec::new();
-    // The info entries of the device whose tag is open, and whether one of them told of an active port.
-    let (mut open, mut has_active_port) = (false, false);
+    // The info entries of the device whose tag is open, and how many of them told of an active port.
+    let (mut open, mut active_ports) = (false, 0);
     for tag in tags(text) {
         if tag == "/object" {
             around.pop();
@@ -132,8 +158,9 @@ pub fn xml(text: &str) -> Result<Vec<Device>, String> {
             match name {
                 Some(name) if name.starts_with("Port") && name.ends_with("State") => {
                     // "4" is an active port.
-                    has_active_port |= value == "4";
-                    device.rate = Some(DESCRIBED_RATE).filter(|_| has_active_port);
+                    active_ports += u32::from(value == "4");
+                    device.active_ports = active_ports;
+                    device.rate = Some(DESCRIBED_RATE).filter(|_| active_ports > 0);
                 }
                 Some("BoardID") if value.starts_with("HFI") => device.speech = Speech::OmniPath,
                 _ => {}
@@ -141,7 +168,7 @@ pub fn xml(text: &str) -> Result<Vec<Device>, String> {
             continue;
         }
         let Some(attributes) = tag.strip_prefix("object ") else { continue };
-        let (mut cpus, mut pci) = around.last().cloned().unwrap_or_default();
+        let (mut cpus, mut pci, mut is_efa) = around.last().cloned().unwrap_or_default();
         if let Some(near) = attribute(attributes, "cpuset") {
             cpus = bitmap(near)?;
         }
@@ -153,11 +180,17 @@ pub fn xml(text: &str) -> Result<Vec<Device>, String> {
         }
         if let Some(bus) = attribute(attributes, "pci_busid") {
             pci = Some(bus.to_owned());
+            is_efa = attribute(attributes, "pci_type").is_some_and(|kind| kind.contains("[1d0f:efa"));
         }
         let is_fabric = attribute(attributes, "osdev_type").is_some_and(|kind| OPEN_FABRICS.contains(&kind));
         if kind == "OSDev" && is_fabric {
             let name = attribute(attributes, "name").unwrap_or_default().to_owned();
-            let speech = if name.starts_with("hfi1") { Speech::OmniPath } else { Speech::InfiniBand };
+            let speech = match &name {
+                name if name.starts_with("hfi1") => Speech::OmniPath,
+                name if name.starts_with("cxi") => Speech::Slingshot,
+                _ if is_efa => Speech::Efa,
+                _ => Speech::InfiniBand,
+            };
             let ports = "described".to_owned();
             devices.push(Device {
                 name,
@@ -166,12 +199,13 @@ pub fn xml(text: &str) -> Result<Vec<Device>, String> {
                 numa_node: None,
                 cpus: cpus.clone(),
                 rate: Some(DESCRIBED_RATE),
+                active_ports: 1,
                 ports,
             });
-            (open, has_active_port) = (!attributes.ends_with('/'), false);
+            (open, active_ports) = (!attributes.ends_with('/'), 0);
         }
         if !attributes.ends_with('/') {
-            around.push((cpus, pci));
+            around.push((cpus, pci, is_efa));
         }
     }
     for device in &mut devices {
@@ -201,6 +235,31 @@ pub fn assign(devices: &[Device], ranks: &[CpuSet]) -> Vec<Option<usize>> {
 pub fn assign_names(devices: &[Device], ranks: &[CpuSet]) -> Vec<Option<String>> {
     let name = |index: Option<usize>| index.map(|index| devices[index].name.clone());
     assign(devices, ranks).into_iter().map(name).collect()
+}
+
+/// The devices that carry the messages of a rank with `cpus` whose nearest one is `first`, in words: with two `rails` also another
+/// port of that device where one is active, else the nearest other active device of the same kind, if there is one. Which ports
+/// these are in the end the transport says that opens them: it looks at addresses, too.
+pub fn rails(devices: &[Device], first: usize, cpus: &CpuSet, rails: u32) -> Vec<String> {
+    let Device { name, speech, pci, active_ports, .. } = &devices[first];
+    let other = match (rails, active_ports) {
+        (0 | 1, _) => None,
+        (_, 2..) => Some(format!("another port of {name}")),
+        _ => {
+            let alike = devices.iter().enumerate().filter(|(index, device)| {
+                let is_alike = device.speech == *speech && device.pci.is_some() == pci.is_some();
+                is_alike && *index != first && device.is_active()
+            });
+            alike.min_by_key(|(_, device)| distance(device, cpus)).map(|(_, device)| device.name.clone())
+        }
+    };
+    [name.clone()].into_iter().chain(other).collect()
+}
+
+/// As [`rails`], for a rank whose nearest device has this name; empty where it has none.
+pub fn rails_of(devices: &[Device], first: Option<&str>, cpus: &CpuSet, wanted: u32) -> Vec<String> {
+    let first = devices.iter().position(|device| Some(device.name.as_str()) == first);
+    first.map_or_else(Vec::new, |first| rails(devices, first, cpus, wanted))
 }
 
 /// How far a device is from the CPUs of a rank: 0 when it is near all of them, 1 near some, 2 near none. One that does not tell

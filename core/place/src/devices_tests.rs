@@ -49,6 +49,83 @@ fn devices_are_read_as_the_kernel_shows_them() {
     assert!(read(&Snapshot::default()).is_empty());
 }
 
+/// What the driver of a Slingshot adapter shows in a class.
+fn cxi(class: &str, name: &str, properties: &[(&str, &str)], cpus: &str, numa: i32) -> Vec<(String, String)> {
+    let root = format!("/sys/class/{class}/{name}/device");
+    let place = [
+        ("uevent", "DRIVER=cxi_ss1\nPCI_SLOT_NAME=0000:c1:00.0\n".to_owned()),
+        ("local_cpulist", cpus.to_owned()),
+        ("numa_node", numa.to_string()),
+    ];
+    let properties = properties.iter().map(|&(file, text)| (file, text.to_owned()));
+    place.into_iter().chain(properties).map(|(file, text)| (format!("{root}/{file}"), text + "\n")).collect()
+}
+
+#[test]
+fn slingshot_adapters_are_found_in_their_own_class() {
+    let up = [("properties/link", "1"), ("properties/speed", "200000")];
+    let found = read(&system(&[
+        files("mlx5_0", "1: CA", "Ethernet", "4: ACTIVE", "0-63", 0),
+        cxi("cxi_user", "cxi10", &[("properties/link", "1"), ("properties/speed", "BS_400G")], "64-127", 1),
+        cxi("cxi_user", "cxi2", &[("properties/link", "0"), ("properties/speed", "0")], "0-63", 0),
+        cxi("cxi_user", "cxi0", &up, "0-63", 0),
+        // The driver's own class has the same ones, and those that programs may not open yet.
+        cxi("cxi", "cxi0", &[("properties/link", "0")], "", -1),
+        cxi("cxi", "cxi3", &[("net/hsn3/operstate", "down"), ("net/hsn3/speed", "-1")], "", -1),
+        cxi("cxi", "cxi4", &[("net/hsn4/operstate", "up"), ("net/hsn4/speed", "200000")], "", -1),
+    ]));
+    let told: Vec<(&str, Speech, Option<u32>, Option<u32>)> = found
+        .iter()
+        .map(|device| (device.name.as_str(), device.speech, device.rate, device.numa_node))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("mlx5_0", Speech::Roce, Some(200), Some(0)),
+            ("cxi0", Speech::Slingshot, Some(200), Some(0)),
+            ("cxi2", Speech::Slingshot, None, Some(0)),
+            ("cxi3", Speech::Slingshot, None, None),
+            ("cxi4", Speech::Slingshot, Some(200), None),
+            ("cxi10", Speech::Slingshot, Some(400), Some(1)),
+        ]
+    );
+    assert_eq!((found[1].pci.as_deref(), found[1].cpus.len()), (Some("0000:c1:00.0"), 64));
+    assert!(found[2].ports.contains("DOWN"), "{:?}", found[2]);
+}
+
+#[test]
+fn amazons_adapter_is_known_by_its_driver_whatever_its_name() {
+    let mut files = files("rdmap0s6", "7: unspecified", "Unspecified", "4: ACTIVE", "0-47", 0);
+    for (path, text) in &mut files {
+        if path.ends_with("uevent") {
+            *text = "DRIVER=efa\nPCI_ID=1D0F:EFA1\nPCI_SLOT_NAME=0000:00:06.0\n".to_owned();
+        }
+    }
+    let found = read(&system(&[files]));
+    assert_eq!((found[0].speech, found[0].rate), (Speech::Efa, Some(200)));
+    assert!(found[0].speech.is_of_libfabric());
+    // The same two in hwloc's words.
+    let text = machine(1, 1, &[1; 4], &[(0, "rdmap0s6"), (0, "cxi0")]);
+    let text =
+        text.replacen("<object type=\"PCIDev\"", "<object type=\"PCIDev\" pci_type=\"0200 [1d0f:efa1]\"", 1);
+    let kinds: Vec<Speech> = xml(&text).expect("devices").iter().map(|device| device.speech).collect();
+    assert_eq!(kinds, [Speech::Efa, Speech::Slingshot]);
+}
+
+#[test]
+fn each_rank_uses_the_slingshot_adapter_of_its_memory() {
+    let up = [("properties/link", "1"), ("properties/speed", "200000")];
+    let devices = read(&system(&[
+        cxi("cxi_user", "cxi0", &up, "0-15", 0),
+        cxi("cxi_user", "cxi1", &up, "16-31", 1),
+        cxi("cxi_user", "cxi2", &up, "32-47", 2),
+        cxi("cxi_user", "cxi3", &up, "48-63", 3),
+    ]));
+    let ranks: Vec<CpuSet> = ["50", "0-3", "33", "16-31"].map(|cpus| cpus.parse().expect("a list")).to_vec();
+    let names: Vec<String> = assign_names(&devices, &ranks).into_iter().flatten().collect();
+    assert_eq!(names, ["cxi3", "cxi0", "cxi2", "cxi1"]);
+}
+
 /// hwloc's bitmap of some CPUs.
 fn bits(cpus: impl IntoIterator<Item = usize>) -> String {
     let mut words = [0_u32; 8];

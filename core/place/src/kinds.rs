@@ -140,12 +140,12 @@ mod tests {
         let of = agents(&topology, &places);
         let agents: Vec<String> = of.iter().map(|agent| agent.as_ref().expect("spare").to_string()).collect();
         assert_eq!(agents, ["4", "5"], "though fast cores are spare");
-        let line = report(&topology, 0, &places[0], None, of[0].as_ref());
+        let line = report(&topology, 0, &places[0], &[], of[0].as_ref());
         assert!(line.contains("core 0 (CPU 0, fast)") && line.ends_with("agent on CPU 4"), "{line}");
         let slow = place(&topology, 5, BindTo::Core, MapBy::Core).pop().expect("a fifth");
-        assert!(report(&topology, 4, &slow, None, None).contains("(CPU 4, slow)"));
+        assert!(report(&topology, 4, &slow, &[], None).contains("(CPU 4, slow)"));
         let both = place(&topology, 1, BindTo::Socket, MapBy::Socket).pop().expect("one");
-        assert!(report(&topology, 0, &both, None, None).contains("(CPUs 0-7, fast 0-3, slow 4-7)"));
+        assert!(report(&topology, 0, &both, &[], None).contains("(CPUs 0-7, fast 0-3, slow 4-7)"));
     }
 
     /// As lstopo writes a hybrid machine: the slow kind first, two threads on each fast core.

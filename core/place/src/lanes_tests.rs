@@ -16,6 +16,7 @@ fn device(name: &str, cpus: &str) -> Device {
         numa_node: None,
         cpus: cpus.parse().expect("a list"),
         rate: Some(100),
+        active_ports: 1,
         ports: String::new(),
     }
 }
@@ -33,7 +34,8 @@ fn report(topology: &Topology, devices: &[Device], places: &[Placement]) -> Vec<
         .iter()
         .enumerate()
         .map(|(rank, place)| {
-            policy::report(topology, rank, place, rails[rank].as_deref(), agents[rank].as_ref())
+            let rails: Vec<String> = rails[rank].iter().cloned().collect();
+            policy::report(topology, rank, place, &rails, agents[rank].as_ref())
         })
         .collect()
 }

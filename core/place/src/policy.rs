@@ -202,12 +202,12 @@ pub fn rails(devices: &[Device], topology: &Topology, placements: &[Placement]) 
     devices::assign_names(devices, &cpus)
 }
 
-/// The line of `--report-bindings` for one rank; `rail` is the RDMA device it uses, `agent` where its progress agent would run.
+/// The line of `--report-bindings` for one rank; `rails` are the RDMA devices it uses, `agent` where its progress agent would run.
 pub fn report(
     topology: &Topology,
     rank: usize,
     placement: &Placement,
-    rail: Option<&str>,
+    rails: &[String],
     agent: Option<&CpuSet>,
 ) -> String {
     struct Named<'a>(&'a str, &'a str, CpuSet);
@@ -218,7 +218,11 @@ pub fn report(
         }
     }
     let allowed = topology.cpus();
-    let mut rail = rail.map_or_else(String::new, |rail| format!(", RDMA device {rail}"));
+    let mut rail = match rails {
+        [] => String::new(),
+        [only] => format!(", RDMA device {only}"),
+        several => format!(", RDMA devices {}", several.join(" and ")),
+    };
     if let Some(agent) = agent {
         rail += &format!(", progress agent on {}", Named("CPU", "CPUs", agent.clone()));
     }
@@ -337,18 +341,23 @@ mod tests {
         let topology = small();
         let placed = place(&topology, 1, BindTo::Socket, MapBy::Slot);
         assert_eq!(
-            report(&topology, 0, &placed[0], None, None),
+            report(&topology, 0, &placed[0], &[], None),
             "rank 0 is bound to socket 0, NUMA node 0, cores 0-1 (CPUs 0-1,4-5)"
         );
         let free = unbound();
-        assert_eq!(report(&topology, 3, &free, None, None), "rank 3 is not bound; it may use CPUs 0-7");
+        assert_eq!(report(&topology, 3, &free, &[], None), "rank 3 is not bound; it may use CPUs 0-7");
         assert_eq!(
-            report(&topology, 3, &free, Some("mlx5_1"), None),
+            report(&topology, 3, &free, &["mlx5_1".to_owned()], None),
             "rank 3 is not bound; it may use CPUs 0-7, RDMA device mlx5_1"
         );
         let agent = CpuSet::from_iter([5]);
+        let both = ["mlx5_0", "another port of mlx5_0"].map(str::to_owned);
         assert!(
-            report(&topology, 0, &placed[0], Some("mlx5_1"), Some(&agent))
+            report(&topology, 3, &free, &both, None)
+                .ends_with(", RDMA devices mlx5_0 and another port of mlx5_0")
+        );
+        assert!(
+            report(&topology, 0, &placed[0], &["mlx5_1".to_owned()], Some(&agent))
                 .ends_with(", RDMA device mlx5_1, progress agent on CPU 5")
         );
     }

@@ -66,6 +66,8 @@ pub struct Wish {
     pub forced: Option<Way>,
     /// See [`Rdma`].
     pub rdma: Rdma,
+    /// Devices, or ports, for each process: 1 or 2; 0 is 1.
+    pub rails: u32,
 }
 
 impl From<&Parameters> for Wish {
@@ -83,6 +85,7 @@ impl From<&Parameters> for Wish {
                 params::Rdma::Require => Rdma::Require,
                 params::Rdma::Prefer => Rdma::Prefer,
             },
+            rails: parameters.rails,
         }
     }
 }
@@ -94,6 +97,8 @@ pub struct Facts {
     pub devices: Vec<Device>,
     /// Whether there are device files to open (`/dev/infiniband/uverbs*`).
     pub device_files: bool,
+    /// Devices of libfabric's whose own file in /dev (`/dev/cxi0`, `/dev/hfi1_0`) is missing.
+    pub closed: Vec<String>,
     /// Where libibverbs is.
     pub libibverbs: Option<String>,
     /// Where libfabric is.
@@ -114,9 +119,15 @@ pub const LEAST_MEMLOCK: u64 = 16 << 20;
 impl Facts {
     /// Looks at a machine. `library_path`: the value of `LD_LIBRARY_PATH`.
     pub fn gather(system: &dyn System, library_path: Option<&str>) -> Facts {
-        let files = system.list("/dev/infiniband");
+        let (files, all) = (system.list("/dev/infiniband"), system.list("/dev"));
+        let devices = devices::read(system);
+        // A device that was renamed keeps the name of its file, which is not to be found then.
+        let has_own_file =
+            |device: &&Device| ["cxi", "hfi1_"].iter().any(|prefix| device.name.starts_with(prefix));
+        let closed = devices.iter().filter(has_own_file).filter(|device| !all.contains(&device.name));
         Facts {
-            devices: devices::read(system),
+            closed: closed.map(|device| device.name.clone()).collect(),
+            devices,
             device_files: files.iter().any(|file| file.starts_with("uverbs")),
             libibverbs: library(system, "libibverbs.so.1", library_path),
             libfabric: library(system, "libfabric.so.1", library_path),
@@ -140,6 +151,8 @@ pub struct Route {
     pub why: String,
     /// The devices that carry it.
     pub rails: Vec<String>,
+    /// Whether they carry the messages past the kernel.
+    pub rdma: bool,
     /// Message lengths and how they travel, for people.
     pub protocols: Vec<String>,
     /// Why not the others.
@@ -213,7 +226,7 @@ pub fn far(facts: &Facts, wish: &Wish) -> Result<Route, String> {
 fn route(peer: Peer, facts: &Facts, wish: &Wish) -> Result<Route, String> {
     let (mut offers, mut refused) = (Vec::new(), Vec::new());
     for way in Way::ALL {
-        match offer(way, peer, facts, wish.forced == Some(way)) {
+        match offer(way, peer, facts, wish) {
             Ok(offer) => offers.push(offer),
             Err(why) => refused.push((way, why)),
         }
@@ -266,11 +279,22 @@ fn route(peer: Peer, facts: &Facts, wish: &Wish) -> Result<Route, String> {
     if peer == Peer::Far && !best.rdma && downgrade.is_none() && wish.forced.is_none() {
         downgrade = idle_device(facts, &refused);
     }
+    let names_sockets = matches!(wish.forced, Some(Way::Softroce | Way::Shm));
+    if wish.rdma == Rdma::Prefer && peer == Peer::Far && !best.rdma && downgrade.is_none() && !names_sockets {
+        let others: Vec<(Way, String)> =
+            refused.iter().filter(|(way, _)| !matches!(way, Way::Shm | Way::Softroce)).cloned().collect();
+        downgrade = Some(format!(
+            "WEFT_RDMA=prefer, but no RDMA device can carry messages between nodes ({}); they go by {}",
+            reasons(&others),
+            best.way
+        ));
+    }
     Ok(Route {
         way: best.way,
         why: best.why,
         protocols: protocols(best.way, facts),
         rails: best.rails,
+        rdma: best.rdma,
         others: refused,
         downgrade,
     })
@@ -281,16 +305,32 @@ fn slower(other: &Offer, best: &Offer) -> String {
     format!("{:.1} us for 4 KiB by the model, {} {:.1} us", micros(other), best.way, micros(best))
 }
 
-/// A device of the machine that should have been used and cannot.
+/// The devices of the machine that should have been used and cannot, of each kind with the reason.
 fn idle_device(facts: &Facts, refused: &[(Way, String)]) -> Option<String> {
-    let hardware = facts.devices.iter().find(|device| device.pci.is_some())?;
-    let way = if hardware.speech == Speech::OmniPath { Way::Ofi } else { Way::Verbs };
-    let why = &refused.iter().find(|(refused, _)| *refused == way)?.1;
-    Some(format!("the {} device {} is not used: {why}", hardware.speech.name(), hardware.name))
+    let mut kinds: Vec<(Speech, Vec<&str>)> = Vec::new();
+    for device in facts.devices.iter().filter(|device| device.pci.is_some()) {
+        match kinds.iter_mut().find(|(speech, _)| *speech == device.speech) {
+            Some((_, names)) => names.push(&device.name),
+            None => kinds.push((device.speech, vec![&device.name])),
+        }
+    }
+    let told: Vec<String> = kinds
+        .iter()
+        .filter_map(|(speech, names)| {
+            let way = if speech.is_of_libfabric() { Way::Ofi } else { Way::Verbs };
+            let why = &refused.iter().find(|(refused, _)| *refused == way)?.1;
+            let what = match names[..] {
+                [name] => format!("device {name} is"),
+                _ => format!("devices {} are", names.join(", ")),
+            };
+            Some(format!("the {} {what} not used: {why}", speech.name()))
+        })
+        .collect();
+    (!told.is_empty()).then(|| told.join("; "))
 }
 
-/// What a transport offers for a kind of peers. `forced`: it was asked for by name.
-fn offer(way: Way, peer: Peer, facts: &Facts, forced: bool) -> Result<Offer, String> {
+/// What a transport offers for a kind of peers.
+fn offer(way: Way, peer: Peer, facts: &Facts, wish: &Wish) -> Result<Offer, String> {
     match (way, peer) {
         (Way::Shm, Peer::Far) => Err("other nodes share no memory with this one".to_owned()),
         (Way::Shm, Peer::Mate) => Ok(Offer {
@@ -301,12 +341,15 @@ fn offer(way: Way, peer: Peer, facts: &Facts, forced: bool) -> Result<Offer, Str
             latency: 1e-7,
             bandwidth: 1e10,
         }),
-        (Way::Verbs, _) => verbs(facts),
-        (Way::Ofi, _) => libfabric(facts, forced),
+        (Way::Verbs, _) => verbs(facts, wish.rails),
+        (Way::Ofi, _) => libfabric(facts, wish.forced == Some(way)),
         (Way::Softroce, _) => Ok(Offer {
             way,
             why: "it needs no device: RDMA in user space, over UDP".to_owned(),
-            rails: vec!["the host's network".to_owned()],
+            rails: match wish.rails {
+                0 | 1 => vec!["the host's network".to_owned()],
+                _ => vec!["the host's network".to_owned(), "another socket of it".to_owned()],
+            },
             rdma: false,
             latency: 15e-6,
             bandwidth: 1e9,
@@ -314,7 +357,7 @@ fn offer(way: Way, peer: Peer, facts: &Facts, forced: bool) -> Result<Offer, Str
     }
 }
 
-fn verbs(facts: &Facts) -> Result<Offer, String> {
+fn verbs(facts: &Facts, rails: u32) -> Result<Offer, String> {
     let speaks = [Speech::InfiniBand, Speech::Roce];
     let active = facts.active(&speaks);
     if active.is_empty() {
@@ -323,8 +366,13 @@ fn verbs(facts: &Facts) -> Result<Offer, String> {
             .iter()
             .map(|device| format!("{} ({}): {}", device.name, device.speech.name(), device.ports))
             .collect();
+        // Those of libfabric that verbs cannot drive are no reason to look at a cable.
+        let strange = facts.devices.iter().all(|device| device.speech.is_of_libfabric());
         return Err(match known.is_empty() {
             true => "no RDMA device (/sys/class/infiniband is empty)".to_owned(),
+            false if strange => {
+                format!("no InfiniBand or RoCE device, but {}: libfabric's", known.join(", "))
+            }
             false => format!(
                 "no device with an active InfiniBand or RoCE port: {} (ibstat; is the cable in, does a subnet manager run?)",
                 known.join(", ")
@@ -362,7 +410,7 @@ fn verbs(facts: &Facts) -> Result<Offer, String> {
             device.speech.name(),
             device.name
         ),
-        rails: vec![device.name.clone()],
+        rails: devices::rails(&all, nearest, &facts.cpus, rails),
         // A device of software is an emulation in the kernel.
         rdma: device.pci.is_some(),
         latency: if device.pci.is_some() { 1.5e-6 } else { 1e-5 },
@@ -373,9 +421,10 @@ fn verbs(facts: &Facts) -> Result<Offer, String> {
 fn libfabric(facts: &Facts, forced: bool) -> Result<Offer, String> {
     // Its verbs provider drives InfiniBand and RoCE devices too, but gives less than verbs themselves: they are left to these
     // unless libfabric was asked for.
-    let all = [Speech::OmniPath, Speech::Other, Speech::InfiniBand, Speech::Roce];
-    let driven = facts.active(if forced { &all } else { &all[..2] });
-    let Some(library) = facts.libfabric.as_ref().map(|_| "libfabric") else {
+    let all =
+        [Speech::OmniPath, Speech::Slingshot, Speech::Efa, Speech::Other, Speech::InfiniBand, Speech::Roce];
+    let driven = facts.active(if forced { &all } else { &all[..4] });
+    if facts.libfabric.is_none() {
         return Err(match driven.first() {
             Some(device) => format!(
                 "libfabric.so.1, which drives {}, is not installed (Debian: apt-get install libfabric1)",
@@ -384,36 +433,70 @@ fn libfabric(facts: &Facts, forced: bool) -> Result<Offer, String> {
             None if forced => {
                 "libfabric.so.1 is not installed (Debian: apt-get install libfabric1)".to_owned()
             }
-            None => NO_DEVICE_OF_LIBFABRIC.to_owned(),
+            None => no_device_of_libfabric(facts),
         });
-    };
+    }
+    // Who asks for libfabric by name hears of that when it is open.
+    let (closed, driven): (Vec<&Device>, Vec<&Device>) =
+        driven.into_iter().partition(|device| !forced && facts.closed.contains(&device.name));
+    if let (Some(device), true) = (closed.first(), driven.is_empty()) {
+        let module = if device.speech == Speech::Slingshot { "cxi_user" } else { "hfi1" };
+        return Err(format!(
+            "no /dev/{} (modprobe {module}; for containers --device=/dev/{})",
+            device.name, device.name
+        ));
+    }
     // Those of hardware first.
-    let Some(device) = driven.iter().min_by_key(|device| device.pci.is_none()) else {
+    let has_hardware = driven.iter().any(|device| device.pci.is_some());
+    let candidates: Vec<Device> =
+        driven.into_iter().filter(|device| device.pci.is_some() == has_hardware).cloned().collect();
+    let Some(nearest) = devices::assign(&candidates, std::slice::from_ref(&facts.cpus))[0] else {
         return match forced {
             true => Ok(Offer {
                 way: Way::Ofi,
-                why: format!("{library}, over the host's network"),
+                why: "libfabric, over the host's network".to_owned(),
                 rails: vec!["the host's network".to_owned()],
                 rdma: false,
                 latency: 12e-6,
                 bandwidth: 3e9,
             }),
-            false => Err(NO_DEVICE_OF_LIBFABRIC.to_owned()),
+            false => Err(no_device_of_libfabric(facts)),
         };
     };
+    let device = &candidates[nearest];
     let gigabits = f64::from(device.rate.unwrap_or(1));
-    let is_hardware = device.pci.is_some();
     Ok(Offer {
         way: Way::Ofi,
-        why: format!("{library} drives the {} device {}", device.speech.name(), device.name),
+        why: format!(
+            "libfabric drives the {} device {} ({gigabits} Gbit/s)",
+            device.speech.name(),
+            device.name
+        ),
         rails: vec![device.name.clone()],
-        rdma: is_hardware,
-        latency: if is_hardware { 1.5e-6 } else { 1e-5 },
+        rdma: has_hardware,
+        latency: if has_hardware { 1.5e-6 } else { 1e-5 },
         bandwidth: gigabits * 1e9 / 8.0,
     })
 }
 
-const NO_DEVICE_OF_LIBFABRIC: &str = "no device that only libfabric drives (Omni-Path); over sockets it is taken when WEFT_TRANSPORT=ofi asks for it";
+/// Why libfabric has nothing to do unasked.
+fn no_device_of_libfabric(facts: &Facts) -> String {
+    let down: Vec<String> = facts
+        .devices
+        .iter()
+        .filter(|device| device.speech.is_of_libfabric())
+        .map(|device| format!("{} ({}): {}", device.name, device.speech.name(), device.ports))
+        .collect();
+    match down.is_empty() {
+        true => NO_DEVICE_OF_LIBFABRIC.to_owned(),
+        false => format!(
+            "no device of libfabric's with an active port: {} (is the cable in, does the fabric manager run?)",
+            down.join(", ")
+        ),
+    }
+}
+
+const NO_DEVICE_OF_LIBFABRIC: &str = "no device that only libfabric drives (Omni-Path, Slingshot, EFA); over sockets it is taken when WEFT_TRANSPORT=ofi asks for it";
 
 /// How messages of which length travel.
 fn protocols(way: Way, facts: &Facts) -> Vec<String> {

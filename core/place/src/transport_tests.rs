@@ -8,6 +8,7 @@ fn device(name: &str, speech: Speech, cpus: &str, active: bool) -> Device {
         numa_node: None,
         cpus: cpus.parse().expect("a list"),
         rate: active.then_some(100),
+        active_ports: u32::from(active),
         ports: format!("port 1 {}", if active { "ACTIVE" } else { "DOWN" }),
     }
 }
@@ -24,7 +25,7 @@ fn machine(devices: Vec<Device>) -> Facts {
     }
 }
 
-const AUTO: Wish = Wish { forced: None, rdma: Rdma::Auto };
+const AUTO: Wish = Wish { forced: None, rdma: Rdma::Auto, rails: 1 };
 
 fn ways(facts: &Facts) -> (Way, Way) {
     let plan = plan(facts, &AUTO).expect("a plan");
@@ -42,6 +43,8 @@ fn each_kind_of_machine_takes_its_best_way() {
         (Speech::InfiniBand, Way::Verbs),
         (Speech::Roce, Way::Verbs),
         (Speech::OmniPath, Way::Ofi),
+        (Speech::Slingshot, Way::Ofi),
+        (Speech::Efa, Way::Ofi),
         (Speech::Iwarp, Way::Softroce),
     ] {
         assert_eq!(ways(&machine(vec![device("d0", speech, "", true)])), (Way::Shm, way), "{speech:?}");
@@ -115,6 +118,14 @@ fn who_asks_for_rdma_gets_it_or_an_error() {
     let allowed = far(&bare, &Wish { rdma: Rdma::Prefer, ..named }).expect("allowed");
     assert_eq!(allowed.way, Way::Softroce);
     assert!(allowed.downgrade.expect("told").contains("no RDMA device"));
+    // Without a name as well; who names the emulator has what he asked for.
+    let prefer = Wish { rdma: Rdma::Prefer, ..AUTO };
+    let told = far(&bare, &prefer).expect("allowed").downgrade.expect("told");
+    assert!(told.contains("WEFT_RDMA=prefer") && told.contains("no RDMA device (/sys"), "{told}");
+    let told = far(&bare, &Wish { forced: Some(Way::Ofi), ..prefer }).expect("allowed").downgrade;
+    assert!(told.is_some_and(|told| told.contains("go by ofi")));
+    assert_eq!(far(&bare, &Wish { forced: Some(Way::Softroce), ..prefer }).expect("named").downgrade, None);
+    assert_eq!(far(&rich, &prefer).expect("a device").downgrade, None);
     // The kernel's emulation is no device.
     let emulated = machine(vec![device("rxe0", Speech::Roce, "", true)]);
     assert!(far(&emulated, &require).is_err());
@@ -154,9 +165,40 @@ fn the_nearest_rail_is_taken() {
 }
 
 #[test]
+fn both_rails_are_planned() {
+    let two = Wish { rails: 2, ..AUTO };
+    let mut facts = machine(vec![
+        device("mlx5_0", Speech::InfiniBand, "0-63", true),
+        device("mlx5_1", Speech::Roce, "64-127", true),
+        device("mlx5_2", Speech::InfiniBand, "0-63", false),
+        device("mlx5_3", Speech::InfiniBand, "64-127", true),
+        device("mlx5_4", Speech::InfiniBand, "0-63", true),
+    ]);
+    // The nearest of the same kind, in the order of the system; no other kind, and none that is down.
+    for (cpus, rails) in [("3", &["mlx5_0", "mlx5_4"][..]), ("70", &["mlx5_1"])] {
+        facts.cpus = cpus.parse().expect("a list");
+        assert_eq!(far(&facts, &two).expect("a route").rails, rails);
+        assert_eq!(far(&facts, &AUTO).expect("a route").rails, rails[..1]);
+    }
+    facts.devices.remove(1);
+    assert_eq!(far(&facts, &two).expect("a route").rails, ["mlx5_3", "mlx5_0"]);
+    let mut ports = machine(vec![device("mlx4_0", Speech::InfiniBand, "", true)]);
+    assert_eq!(far(&ports, &two).expect("a route").rails, ["mlx4_0"], "there is no other");
+    ports.devices[0].active_ports = 2;
+    let route = far(&ports, &two).expect("a route");
+    assert_eq!(route.rails, ["mlx4_0", "another port of mlx4_0"]);
+    assert!(plan(&ports, &two).expect("a plan").explain().contains("mlx4_0, another port of mlx4_0"));
+    assert_eq!(
+        far(&machine(vec![]), &two).expect("a route").rails.len(),
+        2,
+        "of the emulator a second socket"
+    );
+}
+
+#[test]
 fn libfabric_drives_verbs_devices_when_it_is_asked_for() {
-    let named = Wish { forced: Some(Way::Ofi), rdma: Rdma::Require };
-    for speech in [Speech::InfiniBand, Speech::Roce, Speech::OmniPath] {
+    let named = Wish { forced: Some(Way::Ofi), rdma: Rdma::Require, ..AUTO };
+    for speech in [Speech::InfiniBand, Speech::Roce, Speech::OmniPath, Speech::Slingshot, Speech::Efa] {
         let facts = machine(vec![device("d0", speech, "", true)]);
         let route = far(&facts, &named).expect("a device carries the messages");
         assert_eq!((route.way, &route.rails[..]), (Way::Ofi, &["d0".to_owned()][..]), "{speech:?}");
@@ -176,13 +218,77 @@ fn libfabric_drives_verbs_devices_when_it_is_asked_for() {
     assert_eq!(far(&both, &named).expect("a device").rails, ["mlx5_0"]);
 }
 
+/// A machine whose only adapters are Slingshot's: four, each near a memory of its own.
+fn slingshot() -> Facts {
+    let near = [("cxi0", "0-15"), ("cxi1", "16-31"), ("cxi2", "32-47"), ("cxi3", "48-63")];
+    machine(near.map(|(name, cpus)| device(name, Speech::Slingshot, cpus, true)).into())
+}
+
+#[test]
+fn slingshot_adapters_carry_messages_near_the_rank_or_are_named_with_the_reason() {
+    let require = Wish { rdma: Rdma::Require, ..AUTO };
+    for wish in [AUTO, require, Wish { forced: Some(Way::Ofi), ..require }] {
+        for (cpus, rail) in [("3", "cxi0"), ("40-47", "cxi2"), ("63", "cxi3")] {
+            let facts = Facts { cpus: cpus.parse().expect("a list"), ..slingshot() };
+            let route = far(&facts, &wish).expect("devices carry the messages");
+            assert_eq!((route.way, &route.rails[..]), (Way::Ofi, &[rail.to_owned()][..]), "{wish:?}");
+            assert_eq!(route.downgrade, None);
+        }
+    }
+    assert!(why_not(&far(&slingshot(), &AUTO).expect("a route"), Way::Verbs).contains("cxi0 (Slingshot)"));
+    // What is passed over is said unasked, and with require it is an error; both with the reason.
+    let without = Facts { libfabric: None, ..slingshot() };
+    let told = far(&without, &AUTO).expect("sockets are allowed").downgrade.expect("told");
+    assert!(
+        told.contains("Slingshot devices cxi0, cxi1, cxi2, cxi3 are not used")
+            && told.contains("apt-get install libfabric1"),
+        "{told}"
+    );
+    let why = far(&without, &require).expect_err("no library");
+    assert!(why.contains("libfabric.so.1, which drives cxi0"), "{why}");
+    let closed = ["cxi0", "cxi1", "cxi2", "cxi3"].map(str::to_owned);
+    let hidden = Facts { closed: closed.to_vec(), ..slingshot() };
+    let told = far(&hidden, &AUTO).expect("sockets are allowed").downgrade.expect("told");
+    assert!(told.contains("no /dev/cxi0") && told.contains("--device=/dev/cxi0"), "{told}");
+    let some = Facts { closed: closed[..3].to_vec(), cpus: "3".parse().expect("a list"), ..slingshot() };
+    assert_eq!(far(&some, &AUTO).expect("a route").rails, ["cxi3"], "the one that can be opened");
+    let down = machine(vec![device("cxi0", Speech::Slingshot, "", false)]);
+    let told = far(&down, &AUTO).expect("sockets are allowed").downgrade.expect("told");
+    assert!(told.contains("cxi0 (Slingshot): port 1 DOWN"), "{told}");
+    // Two kinds, each with its own reason.
+    let both = machine(vec![
+        device("mlx5_0", Speech::InfiniBand, "", false),
+        device("cxi0", Speech::Slingshot, "", false),
+    ]);
+    let told = far(&both, &AUTO).expect("sockets are allowed").downgrade.expect("told");
+    assert!(
+        told.contains("InfiniBand device mlx5_0 is not used") && told.contains("Slingshot device cxi0"),
+        "{told}"
+    );
+}
+
+#[test]
+fn devices_that_programs_cannot_open_are_found() {
+    let files = [
+        ("/sys/class/cxi_user/cxi0/device/properties/link", "1\n"),
+        ("/sys/class/cxi_user/cxi1/device/properties/link", "1\n"),
+        ("/sys/class/infiniband/mlx5_0/node_type", "1: CA\n"),
+        ("/dev/cxi1", ""),
+        ("/dev/null", ""),
+    ];
+    let files = files.map(|(path, text)| (path.to_owned(), text.to_owned()));
+    let facts = Facts::gather(&crate::system::Snapshot(files.into()), None);
+    assert_eq!((facts.devices.len(), &facts.closed[..]), (3, &["cxi0".to_owned()][..]));
+}
+
 #[test]
 fn parameters_say_what_is_wished_for() {
     let wish = |settings: &[(&str, &str)]| {
         let settings = settings.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));
         Wish::from(&Parameters::from_environment(settings).expect("known words").0)
     };
-    assert_eq!(wish(&[]), Wish::default());
+    assert_eq!(wish(&[]), AUTO);
+    assert_eq!(wish(&[("WEFT_RAILS", "2")]).rails, 2);
     for way in Way::ALL {
         assert_eq!(wish(&[("WEFT_TRANSPORT", way.name())]).forced, Some(way));
     }

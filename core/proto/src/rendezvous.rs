@@ -15,6 +15,18 @@ pub enum Rendezvous {
     Stream,
 }
 
+impl From<weft_types::params::Rendezvous> for Rendezvous {
+    fn from(said: weft_types::params::Rendezvous) -> Rendezvous {
+        use weft_types::params::Rendezvous as Said;
+        match said {
+            Said::Auto => Rendezvous::Auto,
+            Said::Read => Rendezvous::Read,
+            Said::Write => Rendezvous::Write,
+            Said::Stream => Rendezvous::Stream,
+        }
+    }
+}
+
 /// What the choice depends on. Times in seconds, rates in bytes per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RendezvousCosts {

@@ -9,7 +9,8 @@ use weft_tools::doctor::{Machine, code, examine, text};
 ///
 /// It checks shared memory (/dev/shm, memfd), whether one process may read another's memory (ptrace, seccomp), locked memory
 /// (ulimit -l), open files, cores, fork, huge pages, RDMA devices with their ports and the addresses of RoCE ports, the
-/// optional libraries, and which transport would lead to other nodes as WEFT_TRANSPORT and WEFT_RDMA ask for. With --peer it
+/// optional libraries, what devices, control groups and the kernel's sockets allow against the ranks of the node, what becomes of
+/// registered memory, and which transport would lead to other nodes as WEFT_TRANSPORT and WEFT_RDMA ask for. With --peer it
 /// also tries to reach other hosts, from each address that messages would come from. Nothing is changed.
 ///
 /// FAILS: a job, or what it asks for, will fail. slow: it works, slower than it could. note: worth knowing.

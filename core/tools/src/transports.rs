@@ -1,10 +1,13 @@
 //! Which transports lead where on this machine, and why not the others (`weft-info --explain transports`).
 
 use crate::single_copy;
-use weft_boot::machine::{LiveSystem, allowed_cpus};
+use std::net::IpAddr;
+use weft_boot::machine::{LiveSystem, allowed_cpus, host_address};
 use weft_coll::Link;
+use weft_engine::{Directory, Fabric, OfiCard, OfiDirectory, OfiWanted, PeerCard, RouteWish};
 use weft_place::transport::{self, Facts, Way, Wish};
-use weft_types::params::{Choice, Parameters};
+use weft_types::params::{self, Choice, Parameters};
+use weft_types::{Error, ErrorClass, PeerId};
 
 /// What this machine has.
 fn facts(parameters: &Parameters, library_path: Option<&str>) -> Facts {
@@ -28,6 +31,13 @@ pub(crate) fn parameters(variable: &impl Fn(&str) -> Option<String>) -> weft_typ
         "WEFT_SERVICE_LEVEL",
         "WEFT_TRAFFIC_CLASS",
         "WEFT_PARTITION",
+        "WEFT_RAILS",
+        "WEFT_RENDEZVOUS",
+        "WEFT_OFI_PROVIDER",
+        "WEFT_OFI_TAGS",
+        "WEFT_LINK_MTU",
+        "WEFT_CONNECTIONS",
+        "WEFT_RINGS",
     ];
     let set = names.iter().filter_map(|name| Some(((*name).to_owned(), variable(name)?)));
     Ok(Parameters::from_environment(set)?.0)
@@ -40,8 +50,32 @@ pub(crate) fn parameters(variable: &impl Fn(&str) -> Option<String>) -> weft_typ
 pub fn text(variable: impl Fn(&str) -> Option<String>) -> Result<String, String> {
     let parameters = parameters(&variable).map_err(|error| error.text().to_owned())?;
     let facts = facts(&parameters, variable("LD_LIBRARY_PATH").as_deref());
-    let mut text = transport::plan(&facts, &Wish::from(&parameters))?.explain();
-    let ports = weft_engine::rdma_ports(weft_boot::machine::host_address(), parameters.partition.0);
+    let mut plan = transport::plan(&facts, &Wish::from(&parameters))?;
+    let mut opened = String::new();
+    if let Ok(route) = &mut plan.far {
+        // What a device does with messages, and which devices a library finds, they say when they are open.
+        match open(route, &parameters) {
+            Ok(fabric) => {
+                route.protocols = fabric.protocols(parameters.rendezvous.into(), parameters.eager_limit);
+                opened = fabric.why().map_or_else(String::new, |why| format!("opened here  {why}\n"));
+                if route.rdma && !fabric.drives_a_device() {
+                    opened += "note: what could be opened drives no such RDMA device as was planned; a job says so, and with WEFT_RDMA=require it ends\n";
+                }
+            }
+            Err(error) => {
+                opened = format!("not to be opened here: {}\n", error.text());
+            }
+        }
+    }
+    if plan.mates.way != Way::Shm
+        && let Ok(route) = plan.far.as_ref().map(|route| route.protocols.clone())
+    {
+        // One transport was asked for, for all.
+        plan.mates.protocols = route;
+    }
+    let mut text = plan.explain();
+    text.push_str(&opened);
+    let ports = weft_engine::rdma_ports(host_address(), parameters.partition.0);
     for port in &ports {
         text.push_str(&format!("RDMA port {port}\n"));
     }
@@ -53,6 +87,76 @@ pub fn text(variable: impl Fn(&str) -> Option<String>) -> Result<String, String>
         "threads (MPI_THREAD_MULTIPLE)  {lanes} lanes for the communicators of a process alone on its node (WEFT_LANES), each with an end of its own on what leads to other nodes\n"
     ));
     Ok(text)
+}
+
+/// Where nobody is found: what is opened here is looked at, and talks to nobody.
+#[derive(Debug)]
+struct Nobody;
+
+impl Nobody {
+    fn none<T>(peer: PeerId) -> weft_types::Result<T> {
+        Err(Error::new(ErrorClass::OTHER, format!("there is no process {} here", peer.0)))
+    }
+}
+
+impl Directory for Nobody {
+    fn find(&mut self, peer: PeerId) -> weft_types::Result<PeerCard> {
+        Nobody::none(peer)
+    }
+}
+
+impl OfiDirectory for Nobody {
+    fn find(&mut self, peer: PeerId) -> weft_types::Result<OfiCard> {
+        Nobody::none(peer)
+    }
+}
+
+/// Opens what a route to other nodes leads over, as a process of a job does.
+fn open(route: &transport::Route, parameters: &Parameters) -> weft_types::Result<Fabric> {
+    let (me, address): (PeerId, IpAddr) = (PeerId(0), host_address());
+    let rail = Some(route.rails[0].as_str()).filter(|_| route.way != Way::Softroce);
+    let mut fabric = match route.way {
+        Way::Verbs => {
+            let routes = RouteWish {
+                ask: parameters.routes,
+                service_level: parameters.service_level.0,
+                traffic_class: parameters.traffic_class.0,
+            };
+            Fabric::verbs(
+                me,
+                (Some(address), parameters.partition.0),
+                rail,
+                parameters.rails,
+                routes,
+                Box::new(Nobody),
+            )?
+            .0
+        }
+        Way::Ofi => {
+            let wanted = OfiWanted {
+                between_nodes: true,
+                address: Some(address),
+                provider: match &parameters.ofi_provider {
+                    params::Provider::Auto => None,
+                    params::Provider::Named(name) => Some(name.clone()),
+                },
+                rail: rail.map(str::to_owned),
+                carrier: match parameters.ofi_tags {
+                    Choice::Auto => None,
+                    Choice::On => Some(weft_engine::OfiCarrier::Tags),
+                    Choice::Off => Some(weft_engine::OfiCarrier::Messages),
+                },
+                ..OfiWanted::default()
+            };
+            Fabric::ofi(me, &wanted, Box::new(Nobody))?.0
+        }
+        Way::Softroce | Way::Shm => {
+            Fabric::softroce(me, address, parameters.rails, None, parameters.link_mtu, Box::new(Nobody))?.0
+        }
+    };
+    fabric.set_connections(parameters.connections);
+    fabric.set_rings(parameters.rings);
+    Ok(fabric)
 }
 
 /// What a message to another node takes over what was asked for, where no adapter carries it. Unless it was asked for, questions are about a
@@ -88,6 +192,36 @@ mod tests {
         for word in ["to ranks of this node", "to ranks of other nodes", "not verbs", "rails", "messages"] {
             assert!(text.contains(word), "{word} is missing in\n{text}");
         }
+    }
+
+    /// The borders are those of the transport that was opened: what the engine does, by the same function.
+    #[test]
+    fn borders_are_those_of_what_was_opened() {
+        let with = |settings: &'static [(&str, &str)]| {
+            let set = move |name: &str| {
+                let found = settings.iter().find(|(key, _)| *key == name);
+                found.map(|(_, value)| (*value).to_owned())
+            };
+            text(set).expect("a plan")
+        };
+        let read = with(&[
+            ("WEFT_TRANSPORT", "softroce"),
+            ("WEFT_RENDEZVOUS", "read"),
+            ("WEFT_EAGER_LIMIT", "4K"),
+            ("WEFT_RAILS", "2"),
+        ]);
+        for words in [
+            "rails        the host's network, another socket of it",
+            "up to 4 KiB: copied into registered memory",
+            "longer: announced, then read by the receiver",
+            "opened here  softroce: packets of up to",
+            "; 2 rails, an emulated device and another",
+            "registered memory is kept for later messages",
+        ] {
+            assert!(read.contains(words), "{words} is missing in\n{read}");
+        }
+        let streamed = with(&[("WEFT_TRANSPORT", "softroce"), ("WEFT_RENDEZVOUS", "stream")]);
+        assert!(streamed.contains("copied packet by packet (WEFT_RENDEZVOUS=stream)"), "{streamed}");
     }
 
     #[test]

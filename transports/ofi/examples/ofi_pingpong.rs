@@ -41,6 +41,7 @@ fn main() {
         between_nodes: false,
         address: address.as_ref().map(|address| address.parse().expect("an IP address")),
         provider: provider.clone(),
+        rail: None,
         carrier: None,
         processes: None,
         job: None,

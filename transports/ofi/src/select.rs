@@ -45,6 +45,8 @@ pub struct Wanted {
     pub address: Option<IpAddr>,
     /// Only this provider, by name (`WEFT_OFI_PROVIDER`).
     pub provider: Option<String>,
+    /// The device nearest to this process, by the kernel's name: of a provider's devices that are equal otherwise it is taken.
+    pub rail: Option<String>,
     /// Only messages of this kind (`WEFT_OFI_TAGS`); `None`: without tags where the provider has them.
     pub carrier: Option<Carrier>,
     /// How many processes the job has, where that is known.
@@ -99,6 +101,8 @@ pub enum Merit {
     Order,
     /// Messages go into the kernel's connections as they lie; the other one copies them once more, or has a thread do it.
     Direct,
+    /// It is the device nearest to this process.
+    Near,
     /// The library names it first.
     First,
 }
@@ -156,9 +160,18 @@ fn merit(better: &Offer, other: &Offer, wanted: &Wanted) -> Merit {
         Merit::Order
     } else if best.5 != second.5 {
         Merit::Direct
+    } else if is_near(better, wanted) && !is_near(other, wanted) {
+        Merit::Near
     } else {
         Merit::First
     }
+}
+
+/// Whether an offer is of the device nearest to this process. Domains have its name (`cxi0`, `mlx5_0`), of EFA with a word behind it
+/// (`rdmap0s6-rdm`).
+fn is_near(offer: &Offer, wanted: &Wanted) -> bool {
+    let rest = wanted.rail.as_deref().and_then(|rail| offer.domain.strip_prefix(rail));
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }
 
 /// Why an offer cannot be used at all, if so.
@@ -213,6 +226,12 @@ pub fn select(offers: &[Offer], wanted: &Wanted) -> Result<Choice, Vec<(usize, W
         })
     };
     let Some(index) = best(&usable) else { return Err(others) };
+    // Which device is nearest differs between processes; which provider is best must not.
+    let is_equal = |&other: &usize| {
+        let [best, other] = [index, other].map(|at| &offers[at]);
+        best.provider == other.provider && rank(best, wanted) == rank(other, wanted) && is_near(other, wanted)
+    };
+    let index = usable.iter().copied().find(is_equal).unwrap_or(index);
     usable.retain(|&other| other != index);
     let merit_over = |other: usize| merit(&offers[index], &offers[other], wanted);
     let second = best(&usable).map(merit_over);
@@ -279,6 +298,7 @@ impl fmt::Display for Merit {
             Merit::RemoteMemory => write!(f, "reading and writing remote memory"),
             Merit::Order => write!(f, "keeping messages in order itself"),
             Merit::Direct => write!(f, "putting messages into connections without copying them"),
+            Merit::Near => write!(f, "being nearest to this process"),
             Merit::First => write!(f, "libfabric's own order, which is by speed"),
         }
     }

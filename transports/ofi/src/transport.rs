@@ -236,6 +236,11 @@ impl Ofi {
         self.slots.device_ref().offer().drives_a_device()
     }
 
+    /// The domain that was opened: a device, or an interface of the host's network.
+    pub fn domain(&self) -> &str {
+        &self.slots.device_ref().offer().domain
+    }
+
     /// Version and file of the library.
     pub fn library(&self) -> String {
         self.slots.device_ref().library()

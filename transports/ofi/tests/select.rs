@@ -216,6 +216,24 @@ fn a_faster_link_wins_and_a_dead_one_does_not_count() {
 }
 
 #[test]
+fn of_equal_devices_the_nearest_is_taken_and_never_another_provider() {
+    let four: Vec<Offer> = (0..4).map(|at| Offer { domain: format!("cxi{at}"), ..cxi() }).collect();
+    let near = |rail: &str| Wanted { rail: Some(rail.into()), ..wanted(HERE) };
+    for (rail, index) in [("cxi2", 2), ("cxi0", 0), ("cxi", 0), ("mlx5_0", 0)] {
+        assert_eq!(chosen(&four, &near(rail)).1.index, index, "{rail}");
+    }
+    let (_, choice) = chosen(&four, &near("cxi3"));
+    assert_eq!((choice.merit, choice.others.len()), (Some(Merit::Near), 3));
+    let amazon = [Offer { domain: "rdmap0s5-rdm".into(), ..efa() }, efa()];
+    assert_eq!(chosen(&amazon, &near("rdmap0s6")).1.index, 1);
+    // A faster one further away is better, and so is another provider that comes first.
+    let slow = Offer { nic: card(100), ..cxi() };
+    assert_eq!(chosen(&[slow, four[1].clone()], &near("cxi0")).1.index, 1);
+    let other = Offer { provider: "other".into(), domain: "other".into(), ..cxi() };
+    assert_eq!(chosen(&[other, four[2].clone()], &near("cxi2")).1.index, 0);
+}
+
+#[test]
 fn without_a_device_the_library_s_order_decides_between_equals() {
     let list = [tcp_rxm(HERE), sockets(HERE), udp_rxd(HERE)];
     let (name, choice) = chosen(&list, &wanted(HERE));

@@ -43,3 +43,4 @@ pub use letter::check_letter;
 pub const VERSION: u32 = handshake::VERSION << 8 | letter::VERSION;
 
 pub use transport::{Counts, Directory, Held, MAX_COPY, Rdma};
+pub use wide::most_connections;

@@ -284,6 +284,11 @@ impl<H: Hca> Rdma<H> {
         &self.rails[0].hca
     }
 
+    /// All devices, the first one first.
+    pub fn hcas(&self) -> impl Iterator<Item = &H> {
+        self.rails.iter().map(|rail| &rail.hca)
+    }
+
     /// All devices, to be set up: before the first message.
     pub fn hcas_mut(&mut self) -> impl Iterator<Item = &mut H> {
         self.rails.iter_mut().map(|rail| &mut rail.hca)

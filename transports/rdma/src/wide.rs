@@ -28,7 +28,7 @@ use crate::stream::{Out, Stream};
 use crate::transport::{HEADER_BYTES, Rdma, SLOT_BYTES};
 use std::collections::VecDeque;
 use weft_api::Refused;
-use weft_api::verbs::{Data, Hca, Nanos, WorkRequest};
+use weft_api::verbs::{Data, Hca, HcaLimits, Nanos, WorkRequest};
 use weft_api::zero_copy::{Completed, Outcome, Token};
 use weft_wire::Header;
 
@@ -87,13 +87,15 @@ impl Late {
     }
 }
 
+/// How many connections of one device a process has at most, unless somebody says how many.
+pub fn most_connections(limits: &HcaLimits) -> u32 {
+    let fit = CONNECTION_BYTES / u64::from(limits.queue_pair_bytes.max(1));
+    (fit.min(u64::from(limits.max_queue_pairs / SHARE)) as u32).max(FEWEST)
+}
+
 impl Wide {
     pub(crate) fn new<H: Hca>(rails: &Rails<H>) -> Wide {
-        let most = rails.iter().map(|rail| {
-            let limits = rail.hca.limits();
-            let fit = CONNECTION_BYTES / u64::from(limits.queue_pair_bytes.max(1));
-            (fit.min(u64::from(limits.max_queue_pairs / SHARE)) as u32).max(FEWEST)
-        });
+        let most = rails.iter().map(|rail| most_connections(&rail.hca.limits()));
         Wide {
             most: most.sum(),
             talking: Vec::new(),

@@ -32,6 +32,7 @@
 mod arena;
 mod arrivals;
 mod bell;
+mod buffers;
 mod card;
 mod datagram;
 mod departures;
@@ -59,6 +60,7 @@ pub mod wire;
 
 pub use arena::Arena;
 pub use bell::UdpBell;
+pub use buffers::SocketBuffers;
 pub use card::Card;
 pub use datagram::{DATAGRAM_PREFIX, MAX_DATAGRAM};
 pub use device::{Counters, Device, Event, Flow};

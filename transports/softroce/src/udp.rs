@@ -5,6 +5,7 @@
 //! addresses where nobody is, the kernel keeps for us (`IP_RECVERR`).
 
 use crate::bell::{Due, UdpBell};
+use crate::buffers::{SOCKET_BUFFER, widen};
 use crate::card::Card;
 use crate::entrance::{Doors, Entrance, Look};
 use crate::exits::{self, Exits};
@@ -26,8 +27,6 @@ use std::time::Instant;
 use weft_api::sleepers::Sleepers;
 use weft_api::verbs::Nanos;
 
-/// Bytes the kernel shall hold for us; it may hold fewer.
-const SOCKET_BUFFER: usize = 8 << 20;
 /// Packets of a connection under way where it does: of a few such peers they find room at the same time, even if each takes a page or two.
 const WIDE: u32 = 512;
 /// And where it holds little and packets are long.
@@ -159,13 +158,7 @@ impl Udp {
         let started = Instant::now();
         let socket = UdpSocket::bind((address, port.unwrap_or(UDP_PORT)))?;
         socket.set_nonblocking(true)?;
-        // What is not granted costs retransmissions, not correctness.
-        if setsockopt(&socket, sockopt::RcvBufForce, &SOCKET_BUFFER).is_err() {
-            let _ = setsockopt(&socket, sockopt::RcvBuf, &SOCKET_BUFFER);
-        }
-        if setsockopt(&socket, sockopt::SndBufForce, &SOCKET_BUFFER).is_err() {
-            let _ = setsockopt(&socket, sockopt::SndBuf, &SOCKET_BUFFER);
-        }
+        widen(&socket);
         // Kernels that do not join give one datagram at a time.
         let _ = setsockopt(&socket, sockopt::UdpGroSegment, &true);
         match address {

@@ -39,6 +39,8 @@ pub struct Facts {
     pub relaxed_ordering: bool,
     /// Bytes of the device's own memory that short messages are sent from.
     pub inner_memory: u64,
+    /// Completion queues that all its users may have together.
+    pub completion_queues: u32,
 }
 
 /// A device, its domain, its completion channel and its completion queues.
@@ -211,7 +213,8 @@ impl Context {
         // SAFETY: the field ends with 0, as all texts of the kernel.
         let firmware = unsafe { CStr::from_ptr(attr.fw_ver.as_ptr()) }.to_string_lossy().into_owned();
         let relaxed_ordering = self.library.ibv_reg_mr_iova2.is_some();
-        Ok((limits, Facts { firmware, on_demand, relaxed_ordering, inner_memory: 0 }))
+        let completion_queues = at_least_0(attr.max_cq);
+        Ok((limits, Facts { firmware, on_demand, relaxed_ordering, inner_memory: 0, completion_queues }))
     }
 
     /// The library's larger structure around the context, where it has everything from the member at `from` on.

@@ -93,6 +93,7 @@ fn regions_follow_their_mappings_where_the_device_pages_on_demand() {
     let mut two = joined(port("card4"), Service::ReliableConnection);
     two.connect(Access::ALL);
     assert!(two.a.hca.facts().on_demand && two.a.hca.limits().follows_mappings);
+    assert_eq!(two.a.hca.facts().completion_queues, 1 << 16);
     let asked = || ["on_demand", "relaxed", "plain"].map(|what| count("card4", what));
     assert_eq!(asked(), [0, 0, 2], "the buffers of both ends");
     let at = page(0);

@@ -1,6 +1,7 @@
 //! Fabrics are opened: devices emulated here, RDMA devices, what libfabric drives.
 
 use super::Fabric;
+use super::told::rails_of;
 use std::net::IpAddr;
 use weft_ofi::{Ofi, OfiDirectory, select::Wanted};
 use weft_rdma::{Directory, Rdma};
@@ -61,7 +62,7 @@ impl Fabric {
         directory: Box<dyn Directory>,
     ) -> Result<(Fabric, String)> {
         let wish = Wish { address, numa_node: own_numa_node(), partition };
-        let mut choices = choose(&survey()?, wish).map_err(|why| {
+        let choices = choose(&survey()?, wish).map_err(|why| {
             Error::new(
                 ErrorClass::OTHER,
                 format!(
@@ -70,11 +71,7 @@ impl Fabric {
             )
         })?;
         // The launcher shares the devices out among the ranks of a node.
-        choices.sort_by_key(|choice| rail.is_some_and(|rail| choice.device != rail));
-        let mut choices = choices.into_iter();
-        let best = choices.next().expect("none is an error");
-        let other = choices.find(|choice| (choice.link, choice.emulated) == (best.link, best.emulated));
-        let ports = [best].into_iter().chain(other.filter(|_| rails > 1));
+        let ports = rails_of(choices, rail, rails).into_iter();
         let devices = ports.map(|port| Verbs::open_with(port, routes)).collect::<Result<_>>()?;
         let rdma = Rdma::open_rails(devices, me, directory)?;
         let name = rdma.card().to_string();

@@ -40,12 +40,12 @@ use transfer::Transfer;
 use weft_api::Transport;
 use weft_api::verbs::Access;
 use weft_api::zero_copy::{MemoryRange, Region, RegionId, TO_BE_READ, TO_BE_WRITTEN, Unregistered, ZeroCopy};
-use weft_proto::{RendezvousCosts, RendezvousPlan};
+use weft_proto::RendezvousPlan;
 use weft_types::PeerId;
 use weft_wire::{Cts, Header, Kind, RemotePlace};
 
 /// Most that the cache keeps registered, where the device would take more: regions, and bytes.
-const MOST_REGIONS: usize = 1024;
+pub(crate) const MOST_REGIONS: usize = 1024;
 const MOST_BYTES: u64 = 4 << 30;
 
 /// What a peer's device can do, and what follows from it.
@@ -127,17 +127,7 @@ impl Engine {
     pub(crate) fn means(&self, id: PeerId) -> Option<Box<Means>> {
         let can = self.fabric.zero_copy(id)?;
         let capabilities = self.fabric.capabilities(id);
-        let costs = RendezvousCosts {
-            read: can.get,
-            write: can.put,
-            kept: can.follows_mappings,
-            registration: can.registration,
-            registration_per_byte: can.registration_per_byte,
-            read_latency: can.get_latency,
-            latency: capabilities.latency,
-            bandwidth: can.bandwidth,
-            copy_bandwidth: capabilities.copy_bandwidth,
-        };
+        let costs = crate::fabric::costs(&can, &capabilities);
         let plan = weft_proto::rendezvous::choose(self.state.config.rendezvous, &costs);
         Some(Box::new(Means { can, plan }))
     }

@@ -22,6 +22,7 @@ use weft_place::{CpuSet, Placement, Topology, agents, devices, lanes, policy};
 
 use super::frames::{Orders, Program, RankOrder};
 use crate::machine;
+use crate::plan;
 use crate::resolve::{self, Unstartable};
 use crate::run::kernel_set;
 use crate::spawn::{self, Keeper, Preparation};
@@ -89,13 +90,13 @@ impl Places {
                 .iter()
                 .zip(placements.iter().zip(rails.iter().zip(&agents)))
                 .map(|(order, (place, (rail, agent)))| {
-                    let line = policy::report(
-                        &topology,
-                        order.rank as usize,
-                        place,
-                        rail.as_deref(),
-                        agent.as_ref(),
-                    );
+                    let program = orders.programs.get(order.program as usize);
+                    let set = |(name, _): &&(OsString, OsString)| name == plan::RAILS;
+                    let value = program.and_then(|program| program.environment.iter().find(set));
+                    let wanted = plan::rails_wanted(value.map(|(_, value)| value.as_os_str()));
+                    let cpus = place.cpus.as_ref().unwrap_or(&allowed);
+                    let rails = devices::rails_of(&devices, rail.as_deref(), cpus, wanted);
+                    let line = policy::report(&topology, order.rank as usize, place, &rails, agent.as_ref());
                     format!("{}: {line}", orders.host)
                 })
                 .collect(),

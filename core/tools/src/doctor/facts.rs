@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 
 use nix::sys::statvfs::statvfs;
-use weft_engine::{Packets, PortAddress, Scope};
+use weft_engine::{DeviceLimits, Packets, PortAddress, Scope, SocketBuffers};
 use weft_place::System;
 use weft_place::devices::Device;
 use weft_place::libraries::library;
@@ -103,6 +103,14 @@ pub struct Machine {
     pub contexts: Vec<(String, u32)>,
     /// Objects of RDMA devices that this control group may have (the least of them); `None`: not limited.
     pub rdma_objects: Option<u64>,
+    /// How often processes of this control group may have RDMA devices open (the least of them); `None`: not limited.
+    pub rdma_handles: Option<u64>,
+    /// What RDMA devices allow, or why one cannot be opened.
+    pub device_limits: Vec<Result<DeviceLimits, String>>,
+    /// What the kernel gives the emulator's sockets; `None`: not known.
+    pub socket_buffers: Option<SocketBuffers>,
+    /// Most bytes that a connection of TCP may hold at its ends, receiving and sending; `None`: the kernel does not tell.
+    pub tcp_buffers: Option<(u64, u64)>,
     /// Whether programs can talk to the kernel's connection manager (`/dev/infiniband/rdma_cm`).
     pub connection_manager: bool,
     /// Whether it is asked for routes (`WEFT_ROUTES`).
@@ -142,6 +150,10 @@ impl Default for Machine {
             transparent: String::new(),
             contexts: Vec::new(),
             rdma_objects: None,
+            rdma_handles: None,
+            device_limits: Vec::new(),
+            socket_buffers: None,
+            tcp_buffers: None,
             connection_manager: false,
             routes: Routes::Auto,
             libraries: Vec::new(),
@@ -172,6 +184,8 @@ impl Machine {
             .is_ok(),
             reading: single_copy::probe().map_or_else(Reading::Refused, |()| Reading::Works),
             addresses: addresses(),
+            device_limits: weft_engine::rdma_limits(weft_boot::machine::host_address()),
+            socket_buffers: SocketBuffers::granted(weft_boot::machine::host_address()).ok(),
             libraries: LIBRARIES.map(|(name, _)| (name, library(system, name, path))).into(),
             ..Machine::default()
         };
@@ -223,7 +237,11 @@ impl Machine {
                 Some((device.name.clone(), u32::try_from(count).unwrap_or(u32::MAX)))
             })
             .collect();
-        self.rdma_objects = rdma_objects(system);
+        self.rdma_objects = rdma_bound(system, "hca_object");
+        self.rdma_handles = rdma_bound(system, "hca_handle");
+        // Least, usual and greatest.
+        let most = |path: &str| word(path)?.split_whitespace().nth(2)?.parse().ok();
+        self.tcp_buffers = most("/proc/sys/net/ipv4/tcp_rmem").zip(most("/proc/sys/net/ipv4/tcp_wmem"));
         self.connection_manager = system.list("/dev/infiniband").iter().any(|name| name == "rdma_cm");
         let limits = system.read("/proc/self/limits").unwrap_or_default();
         let files = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
@@ -243,15 +261,15 @@ impl Machine {
     }
 }
 
-/// The least number of objects that the control groups around this process allow it (`rdma.max`).
-fn rdma_objects(system: &dyn System) -> Option<u64> {
+/// The least number of a kind, `hca_object` or `hca_handle`, that the control groups around this process allow it (`rdma.max`).
+fn rdma_bound(system: &dyn System, kind: &str) -> Option<u64> {
     let groups = system.read("/proc/self/cgroup")?;
     let path = groups.lines().find_map(|line| line.strip_prefix("0::"))?.trim_end_matches('/');
     let around = path.match_indices('/').map(|(at, _)| &path[..at]).chain([path]);
     around
         .filter_map(|group| system.read(&format!("/sys/fs/cgroup{group}/rdma.max")))
         .flat_map(|text| {
-            let words = text.split_whitespace().filter_map(|word| word.strip_prefix("hca_object="));
+            let words = text.split_whitespace().filter_map(|word| word.strip_prefix(kind)?.strip_prefix('='));
             words.filter_map(|number| number.parse().ok()).collect::<Vec<u64>>()
         })
         .min()

@@ -6,6 +6,7 @@ use weft_place::transport::{self, LEAST_MEMLOCK, Way};
 use weft_types::params::Routes;
 
 use super::facts::{Gid, LIBRARIES, Machine, Reading};
+use super::limits;
 use super::reach::{Reach, Try};
 
 /// How bad a finding is. The order is that of the report.
@@ -45,16 +46,16 @@ pub struct Finding {
     pub remedy: Option<String>,
 }
 
-fn finding(grade: Grade, about: &'static str, found: impl Into<String>, remedy: &str) -> Finding {
+pub(super) fn finding(grade: Grade, about: &'static str, found: impl Into<String>, remedy: &str) -> Finding {
     let remedy = (!remedy.is_empty()).then(|| remedy.to_owned());
     Finding { grade, about, found: found.into(), remedy }
 }
 
-fn well(about: &'static str, found: impl Into<String>) -> Finding {
+pub(super) fn well(about: &'static str, found: impl Into<String>) -> Finding {
     finding(Grade::Well, about, found, "")
 }
 
-fn mebibytes(bytes: u64) -> String {
+pub(super) fn mebibytes(bytes: u64) -> String {
     if bytes >> 20 == 0 { format!("{} KiB", bytes >> 10) } else { format!("{} MiB", bytes >> 20) }
 }
 
@@ -72,7 +73,9 @@ pub fn examine(machine: &Machine) -> Vec<Finding> {
     ];
     found.extend(devices(machine));
     found.extend(routes(machine));
-    found.extend(limits(machine));
+    found.extend(limits::of_devices(machine));
+    found.extend(limits::of_groups(machine));
+    found.extend(limits::of_sockets(machine));
     found.extend(addresses(machine));
     found.extend(tries(machine));
     found.extend(libraries(machine));
@@ -80,7 +83,7 @@ pub fn examine(machine: &Machine) -> Vec<Finding> {
 }
 
 /// Whether there is a device of hardware for which locked memory and forks matter.
-fn has_device(machine: &Machine) -> bool {
+pub(super) fn has_device(machine: &Machine) -> bool {
     !machine.transports.devices.is_empty()
 }
 
@@ -297,6 +300,12 @@ fn devices(machine: &Machine) -> Vec<Finding> {
                     words,
                     "is the cable in? INIT: start a subnet manager (opensm); DOWN: ip link set DEVICE up",
                 ),
+                (false, Speech::OmniPath | Speech::Slingshot) => finding(
+                    Grade::Slow,
+                    ABOUT,
+                    words,
+                    "is the cable in, and does the fabric manager run? (opainfo; cxi_stat)",
+                ),
                 (false, _) => finding(Grade::Slow, ABOUT, words, "ip link set DEVICE up; is the cable in?"),
             }
         })
@@ -350,42 +359,6 @@ fn routes(machine: &Machine) -> Option<Finding> {
             finding(Grade::Note, ABOUT, format!("{found}: {WITHOUT}, whatever default_roce_tos says"), remedy)
         }
     })
-}
-
-/// Objects of a device that a rank makes for itself, and for each peer that it talks to, at least: a domain, queues, regions, a
-/// channel; a queue pair.
-const OBJECTS_OF_A_RANK: u64 = 16;
-
-/// What devices and control groups allow, against the ranks of the node.
-fn limits(machine: &Machine) -> Vec<Finding> {
-    const ABOUT: &str = "device limits";
-    let ranks = machine.ranks;
-    let mut found: Vec<Finding> = machine
-        .contexts
-        .iter()
-        .map(|(device, contexts)| match *contexts < ranks {
-            true => finding(
-                Grade::Slow,
-                ABOUT,
-                format!("{device} has {contexts} contexts for {ranks} ranks, which share them"),
-                "modprobe hfi1 num_user_contexts=RANKS, or fewer ranks per node",
-            ),
-            false => well(ABOUT, format!("{device} has {contexts} contexts for {ranks} ranks")),
-        })
-        .collect();
-    if let Some(objects) = machine.rdma_objects.filter(|_| has_device(machine)) {
-        let wanted = u64::from(ranks) * (OBJECTS_OF_A_RANK + u64::from(ranks));
-        found.push(match objects < wanted {
-            true => finding(
-                Grade::Fails,
-                ABOUT,
-                format!("the control group allows {objects} objects of RDMA devices, {ranks} ranks want {wanted} or more"),
-                "raise hca_object in rdma.max of the container's or job's control group",
-            ),
-            false => well(ABOUT, format!("the control group allows {objects} objects of RDMA devices")),
-        });
-    }
-    found
 }
 
 /// A RoCE port is reached by an address in its table that others can reach: of an interface that is up, and no address that is
@@ -485,7 +458,7 @@ fn libraries(machine: &Machine) -> Vec<Finding> {
         .map(|(name, path)| {
             let needed = match *name {
                 "libibverbs.so.1" => speaks(&[Speech::InfiniBand, Speech::Roce]),
-                "libfabric.so.1" => speaks(&[Speech::OmniPath]),
+                "libfabric.so.1" => speaks(&[Speech::OmniPath, Speech::Slingshot, Speech::Efa]),
                 _ => false,
             };
             let purpose =

@@ -4,6 +4,7 @@
 
 mod facts;
 mod findings;
+mod limits;
 mod reach;
 
 pub use facts::{Gid, LIBRARIES, Machine, Reading, Space};

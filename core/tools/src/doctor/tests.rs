@@ -13,6 +13,7 @@ fn device(name: &str, speech: Speech, active: bool) -> Device {
         numa_node: Some(0),
         cpus: "0-63".parse().expect("a list"),
         rate: active.then_some(200),
+        active_ports: u32::from(active),
         ports: format!("port 1 {}", if active { "ACTIVE" } else { "DOWN" }),
     }
 }
@@ -215,7 +216,7 @@ fn what_was_asked_for_is_judged() {
         let found = examine(&Machine { wish, ..healthy(vec![]) });
         found.into_iter().find(|found| found.about == "between nodes").expect("judged")
     };
-    let ask = |forced, rdma| judged(Ok(Wish { forced, rdma }));
+    let ask = |forced, rdma| judged(Ok(Wish { forced, rdma, ..Wish::default() }));
     assert_eq!(ask(None, Rdma::Auto).grade, Grade::Well);
     let require = ask(None, Rdma::Require);
     assert!(require.grade == Grade::Fails && require.found.contains("WEFT_RDMA=require"), "{require:?}");
@@ -241,6 +242,8 @@ fn the_kernels_files_are_read() {
         ("/sys/class/net/eth2/operstate", "up\n"),
         ("/dev/infiniband/rdma_cm", ""),
         ("/proc/self/cgroup", "0::/jobs/a\n"),
+        ("/proc/sys/net/ipv4/tcp_rmem", "4096\t131072\t6291456\n"),
+        ("/proc/sys/net/ipv4/tcp_wmem", "4096\t16384\t4194304\n"),
         ("/sys/fs/cgroup/jobs/rdma.max", "mlx5_0 hca_handle=2 hca_object=900\n"),
         ("/sys/fs/cgroup/jobs/a/rdma.max", "mlx5_0 hca_handle=max hca_object=max\n"),
     ];
@@ -263,6 +266,7 @@ fn the_kernels_files_are_read() {
     machine.read_files(&system);
     assert_eq!((machine.ptrace_scope, machine.kernel, machine.open_files), (Some(1), (5, 10), Some(1024)));
     assert_eq!((machine.huge_pages, machine.transparent.as_str()), ((12, 7, 2 << 20), "madvise"));
+    assert_eq!((machine.rdma_handles, machine.tcp_buffers), (Some(2), Some((6_291_456, 4_194_304))));
     assert_eq!((machine.rdma_objects, &machine.contexts[..]), (Some(900), &[("mlx5_0".to_owned(), 160)][..]));
     assert!(machine.connection_manager);
     let [gid] = &machine.gids[..] else { panic!("{:?}", machine.gids) };

@@ -51,6 +51,7 @@ pub(crate) fn wanted(provider: &str) -> Option<Wanted> {
         between_nodes: false,
         address: sockets.then_some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
         provider: Some(provider.into()),
+        rail: None,
         carrier: None,
         processes: None,
         job: None,

@@ -1,0 +1,254 @@
+//! What a fabric says of itself: what was chosen inside it and why, the devices that carry its messages, how messages of which
+//! length travel, and what becomes of registered memory.
+
+use super::Fabric;
+use std::net::IpAddr;
+use weft_api::verbs::Hca;
+use weft_api::zero_copy::ZeroCopy;
+use weft_api::{Capabilities, Transport};
+use weft_proto::{EAGER_MOST, Rendezvous, RendezvousCosts, RendezvousPlan};
+use weft_types::PeerId;
+use weft_verbs::{Choice, Wish, choose, no_manager, own_numa_node, survey};
+
+/// The ports of this host that RDMA between hosts could go by, the best first, each with its addresses in the order in which
+/// they are tried. `address`: that by which others know this host; `partition`: the one of InfiniBand that was asked for. Empty where there is no such device, or no library to drive
+/// it.
+pub fn rdma_ports(address: IpAddr, partition: Option<u16>) -> Vec<String> {
+    let wish = Wish { address: Some(address), numa_node: own_numa_node(), partition };
+    let choices = survey().ok().and_then(|ports| choose(&ports, wish).ok());
+    choices.into_iter().flatten().map(|choice| choice.why).collect()
+}
+
+/// In words, whether the connection manager can be asked for routes on this host.
+pub fn rdma_routes() -> String {
+    match no_manager() {
+        None => "asked of the connection manager (librdmacm); WEFT_ROUTES=no does without".to_owned(),
+        Some(why) => format!(
+            "the defaults (service level and traffic class 0, or WEFT_SERVICE_LEVEL and WEFT_TRAFFIC_CLASS), since {why}"
+        ),
+    }
+}
+
+/// The ports that carry the messages of one process, of all that can be used, the best first: that of `rail`, a device by name,
+/// if one is, else the best; with two `rails` also the next best of the same kind, if there is one.
+pub(super) fn rails_of(mut choices: Vec<Choice>, rail: Option<&str>, rails: u32) -> Vec<Choice> {
+    choices.sort_by_key(|choice| rail.is_some_and(|rail| choice.device != rail));
+    let mut choices = choices.into_iter();
+    let Some(best) = choices.next() else { return Vec::new() };
+    let other = choices.find(|choice| (choice.link, choice.emulated) == (best.link, best.emulated));
+    [best].into_iter().chain(other.filter(|_| rails > 1)).collect()
+}
+
+/// What the choice between reads, writes and copies depends on.
+pub(crate) fn costs(can: &ZeroCopy, capabilities: &Capabilities) -> RendezvousCosts {
+    RendezvousCosts {
+        read: can.get,
+        write: can.put,
+        kept: can.follows_mappings,
+        registration: can.registration,
+        registration_per_byte: can.registration_per_byte,
+        read_latency: can.get_latency,
+        latency: capabilities.latency,
+        bandwidth: can.bandwidth,
+        copy_bandwidth: capabilities.copy_bandwidth,
+    }
+}
+
+/// All peers of a fabric are alike.
+const ANY: PeerId = PeerId(0);
+
+impl Fabric {
+    /// What was chosen inside the fabric and why, where there was a choice; lines. The first has the devices that carry its
+    /// messages; the second, where there is registered memory, what becomes of that.
+    pub fn why(&self) -> Option<String> {
+        let (first, rest) = match self {
+            Fabric::Softroce(rdma) => {
+                let mtu = rdma.hca().limits().mtu;
+                let first = match rdma.hca().wire().lacks_frames() {
+                    None => format!(
+                        "softroce: packets of up to {mtu} bytes (WEFT_LINK_MTU); short ones to neighbours leave in frames of Ethernet (WEFT_FRAMES)"
+                    ),
+                    Some(why) => format!(
+                        "softroce: packets of up to {mtu} bytes (WEFT_LINK_MTU) leave by UDP sockets, not in frames of Ethernet: {why}"
+                    ),
+                };
+                (first, String::new())
+            }
+            Fabric::Verbs(rdma) => {
+                let most = rdma.connections().1;
+                let rings = rdma.why_rings();
+                let (mut firsts, mut rest) = (Vec::new(), String::new());
+                for hca in rdma.hcas() {
+                    let why = &hca.choice().why;
+                    let (first, more) = why.split_once('\n').unwrap_or((why, ""));
+                    firsts.push(first);
+                    if !more.is_empty() {
+                        rest = format!("{rest}\n{more}");
+                    }
+                }
+                let routes = rdma.hca().routes();
+                (
+                    format!("{}; {routes}", firsts.join("; and ")),
+                    format!(
+                        "{rest}\n  at most {most} connections; messages to further peers go by datagrams (WEFT_CONNECTIONS)\n  rings for short messages: {rings}"
+                    ),
+                )
+            }
+            Fabric::Ofi(ofi) => {
+                let why = ofi.why();
+                let (first, more) = why.split_once('\n').unwrap_or((why, ""));
+                let more = if more.is_empty() { String::new() } else { format!("\n{more}") };
+                (format!("{}; {first}", ofi.library()), format!("{more}\n  {}", ofi.collectives()))
+            }
+        };
+        let rails = match self.rails() {
+            one if one.len() == 1 => format!("one rail, {}", one[0]),
+            all => format!("{} rails, {}", all.len(), all.join(" and ")),
+        };
+        let memory = self.registered_memory().map_or_else(String::new, |memory| format!("\n  {memory}"));
+        Some(format!("{first}; {rails}{memory}{rest}"))
+    }
+
+    /// The devices that carry its messages, as they were opened: packets go by the first, long messages by all.
+    pub fn rails(&self) -> Vec<String> {
+        match self {
+            Fabric::Softroce(rdma) => (0..rdma.hcas().count())
+                .map(|rail| match rail {
+                    0 => "an emulated device".to_owned(),
+                    _ => "another".to_owned(),
+                })
+                .collect(),
+            Fabric::Verbs(rdma) => {
+                rdma.hcas().map(|hca| format!("{} port {}", hca.choice().device, hca.choice().port)).collect()
+            }
+            Fabric::Ofi(ofi) => vec![ofi.domain().to_owned()],
+        }
+    }
+
+    /// What becomes of memory that was registered for a message, and why; `None` where none is.
+    pub fn registered_memory(&self) -> Option<String> {
+        let can = self.zero_copy(ANY)?;
+        let who = match self {
+            Fabric::Softroce(_) => Device::Emulator,
+            Fabric::Verbs(_) => Device::Pages,
+            Fabric::Ofi(ofi) if ofi.drives_a_device() => Device::Provider,
+            Fabric::Ofi(_) => Device::Software,
+        };
+        Some(kept(who, can.follows_mappings).to_owned())
+    }
+
+    /// Message lengths, and how those between processes that this fabric joins travel: what the engine does by the costs that
+    /// the opened devices have. `said`: what the user says (`WEFT_RENDEZVOUS`); `eager`: bytes of the longest message that is
+    /// sent without asking (`WEFT_EAGER_LIMIT`).
+    pub fn protocols(&self, said: Rendezvous, eager: u32) -> Vec<String> {
+        let capabilities = self.capabilities(ANY);
+        let eager = eager.min(EAGER_MOST);
+        let inline = capabilities.max_inline.min(eager as usize);
+        let mut lines = vec![
+            format!("up to {}: inside the request to the device", bytes(inline as u64)),
+            format!("up to {}: copied into registered memory, without asking", bytes(u64::from(eager))),
+        ];
+        if let Fabric::Verbs(_) = self {
+            lines[0] +=
+                "; of peers that talk often into rings of the receiver, where there are any (WEFT_RINGS)";
+        }
+        if let Fabric::Ofi(ofi) = self
+            && !ofi.drives_a_device()
+        {
+            lines[0] = format!("up to {}: handed to the provider, which copies them", bytes(inline as u64));
+            lines[1] =
+                format!("up to {}: from buffers of the library, without asking", bytes(u64::from(eager)));
+        }
+        let can = self.zero_copy(ANY);
+        if let Some(least) = can.map(|can| can.read_in_row).filter(|least| *least <= u64::from(eager)) {
+            lines.push(format!(
+                "from {} on, where it follows others to the same peer: announced, and read together with them",
+                bytes(least)
+            ));
+        }
+        lines.extend(long_messages(said, can.map(|can| costs(&can, &capabilities)).as_ref(), eager));
+        lines
+    }
+}
+
+/// Who works on registered memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Device {
+    /// The emulator, by the process's own addresses.
+    Emulator,
+    /// A device of the kernel's, by the pages that it was told.
+    Pages,
+    /// A device behind a provider of libfabric.
+    Provider,
+    /// A provider that copies by the process's own addresses.
+    Software,
+}
+
+/// What becomes of memory that is registered with a device of the kernel's.
+pub(super) const fn kept_by_devices(follows: bool) -> &'static str {
+    kept(Device::Pages, follows)
+}
+
+const fn kept(who: Device, follows: bool) -> &'static str {
+    match (who, follows) {
+        (Device::Emulator, _) => {
+            "registered memory is kept for later messages: the emulator goes by addresses, whatever is mapped there"
+        }
+        (Device::Software, _) => {
+            "registered memory is kept for later messages: the provider copies by addresses, whatever is mapped there"
+        }
+        (Device::Pages | Device::Provider, true) => {
+            "registered memory is kept for later messages: the device follows what the program maps and unmaps (on-demand paging)"
+        }
+        (Device::Pages, false) => {
+            "registered memory is given back with each message: the device pins pages (no on-demand paging), and nothing tells that the program unmaps them"
+        }
+        (Device::Provider, false) => {
+            "registered memory is given back with each message: the device pins pages, and nothing tells that the program unmaps them"
+        }
+    }
+}
+
+/// How messages longer than `eager` bytes travel. `costs`: `None` where there is no registered memory.
+fn long_messages(said: Rendezvous, costs: Option<&RendezvousCosts>, eager: u32) -> Vec<String> {
+    let shortest = u64::from(eager) + 1;
+    let plan = costs.map_or(RendezvousPlan::STREAM, |costs| weft_proto::rendezvous::choose(said, costs));
+    let by_device = match (plan.read, plan.write) {
+        (true, true) => {
+            "read by the receiver from the sender's memory, or written by the sender where that cannot be registered"
+        }
+        (true, false) => "read by the receiver from the sender's memory",
+        (false, true) => "written by the sender into the receiver's memory",
+        (false, false) => {
+            let why = match (said, costs) {
+                (Rendezvous::Stream, _) => "WEFT_RENDEZVOUS=stream",
+                (_, Some(costs)) if costs.read || costs.write => {
+                    "by the model, reading and writing remote memory gains nothing here"
+                }
+                _ => "there is no remote memory",
+            };
+            return vec![format!("longer: announced, then copied packet by packet ({why})")];
+        }
+    };
+    let said = if said == Rendezvous::Auto { "" } else { " (WEFT_RENDEZVOUS)" };
+    if plan.least <= shortest {
+        return vec![format!("longer: announced, then {by_device}{said}")];
+    }
+    vec![
+        "longer: announced, then copied packet by packet".to_owned(),
+        format!("from {} on: announced, then {by_device}{said}", bytes(plan.least)),
+    ]
+}
+
+fn bytes(count: u64) -> String {
+    match count {
+        0 => "0 bytes".to_owned(),
+        _ if count.is_multiple_of(1 << 20) => format!("{} MiB", count >> 20),
+        _ if count.is_multiple_of(1 << 10) => format!("{} KiB", count >> 10),
+        _ => format!("{count} bytes"),
+    }
+}
+
+#[cfg(test)]
+#[path = "told_tests.rs"]
+mod tests;

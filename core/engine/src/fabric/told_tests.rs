@@ -1,0 +1,148 @@
+use super::*;
+use std::net::Ipv4Addr;
+use weft_api::verbs::DeviceAddress;
+use weft_rdma::{Directory, PeerCard};
+use weft_types::{Error, ErrorClass, Result};
+use weft_verbs::Link;
+
+/// One that is asked for nobody.
+#[derive(Debug)]
+struct Nobody;
+
+impl Directory for Nobody {
+    fn find(&mut self, peer: PeerId) -> Result<PeerCard> {
+        Err(Error::new(ErrorClass::OTHER, format!("process {} is nowhere", peer.0)))
+    }
+}
+
+fn emulated(rails: u32) -> Fabric {
+    let address = Ipv4Addr::LOCALHOST.into();
+    Fabric::softroce(PeerId(0), address, rails, None, 0, Box::new(Nobody)).expect("a socket").0
+}
+
+#[test]
+fn every_rail_that_was_opened_is_told_in_the_first_line() {
+    for (rails, told) in [(1, "one rail, an emulated device"), (2, "2 rails, an emulated device and another")]
+    {
+        let fabric = emulated(rails);
+        assert_eq!(fabric.rails().len(), rails as usize);
+        let why = fabric.why().expect("told");
+        assert!(why.lines().next().is_some_and(|line| line.contains(told)), "{why}");
+    }
+}
+
+fn port(device: &str, port: u8, link: Link, emulated: bool) -> Choice {
+    let socket = (Ipv4Addr::LOCALHOST, 4791).into();
+    Choice {
+        device: device.to_owned(),
+        port,
+        link,
+        gids: Vec::new(),
+        address: DeviceAddress { socket, lid: 0 },
+        emulated,
+        why: format!("{device} port {port}"),
+    }
+}
+
+#[test]
+fn the_second_rail_is_the_next_best_port_of_the_firsts_kind() {
+    let ports = || {
+        vec![
+            port("mlx5_0", 1, Link::InfiniBand, false),
+            port("mlx5_2", 1, Link::Ethernet, false),
+            port("mlx5_1", 1, Link::InfiniBand, false),
+            port("mlx5_1", 2, Link::InfiniBand, false),
+            port("rxe0", 1, Link::Ethernet, true),
+        ]
+    };
+    let table: [(Option<&str>, u32, &[&str]); 7] = [
+        (None, 1, &["mlx5_0 port 1"]),
+        (None, 2, &["mlx5_0 port 1", "mlx5_1 port 1"]),
+        (Some("mlx5_1"), 1, &["mlx5_1 port 1"]),
+        (Some("mlx5_1"), 2, &["mlx5_1 port 1", "mlx5_1 port 2"]),
+        (Some("mlx5_2"), 2, &["mlx5_2 port 1"]),
+        (Some("rxe0"), 2, &["rxe0 port 1"]),
+        // What is no verbs device, as a launcher may name it.
+        (Some("cxi0"), 1, &["mlx5_0 port 1"]),
+    ];
+    for (rail, rails, expected) in table {
+        let found: Vec<String> =
+            rails_of(ports(), rail, rails).into_iter().map(|choice| choice.why).collect();
+        assert_eq!(found, expected, "{rail:?}, {rails}");
+    }
+    assert!(rails_of(Vec::new(), None, 2).is_empty());
+}
+
+/// A card of 100 Gbit/s that pins pages.
+const CARD: RendezvousCosts = RendezvousCosts {
+    read: true,
+    write: true,
+    kept: false,
+    registration: 20e-6,
+    registration_per_byte: 0.02e-9,
+    read_latency: 1.5e-6,
+    latency: 0.75e-6,
+    bandwidth: 12e9,
+    copy_bandwidth: 6e9,
+};
+
+#[test]
+fn long_messages_are_told_with_the_border_that_the_engine_takes() {
+    const EAGER: u32 = 64 << 10;
+    let tell = |said, costs: &RendezvousCosts| long_messages(said, Some(costs), EAGER);
+    let least = weft_proto::rendezvous::choose(Rendezvous::Auto, &CARD).least;
+    let told = tell(Rendezvous::Auto, &CARD);
+    assert!(least > u64::from(EAGER), "there is something between the two borders");
+    assert!(
+        told[0].contains("packet by packet") && told[1].contains(&format!("from {least} bytes on")),
+        "{told:?}"
+    );
+    // Registered once for several messages: from the eager limit on.
+    let free = RendezvousCosts { kept: true, registration: 0.0, ..CARD };
+    let told = tell(Rendezvous::Auto, &free);
+    assert!(told.len() == 1 && told[0].starts_with("longer: announced, then read by"), "{told:?}");
+    // A device that is no faster than copies: nothing is read.
+    let told = tell(Rendezvous::Auto, &RendezvousCosts { bandwidth: 6e9, ..CARD });
+    assert!(told[0].contains("packet by packet (by the model"), "{told:?}");
+    let table = [
+        (Rendezvous::Stream, "WEFT_RENDEZVOUS=stream"),
+        (Rendezvous::Read, "read by the receiver from the sender's memory (WEFT_RENDEZVOUS)"),
+        (Rendezvous::Write, "written by the sender into the receiver's memory (WEFT_RENDEZVOUS)"),
+    ];
+    for (said, words) in table {
+        let told = tell(said, &CARD);
+        assert!(told.len() == 1 && told[0].contains(words), "{told:?}");
+    }
+    assert!(long_messages(Rendezvous::Auto, None, EAGER)[0].contains("no remote memory"));
+}
+
+#[test]
+fn the_emulator_tells_what_its_own_costs_lead_to() {
+    let fabric = emulated(1);
+    let can = fabric.zero_copy(ANY).expect("registered memory");
+    let plan = weft_proto::rendezvous::choose(Rendezvous::Auto, &costs(&can, &fabric.capabilities(ANY)));
+    let told = fabric.protocols(Rendezvous::Auto, 64 << 10).join("\n");
+    assert_eq!(told.contains("read by the receiver"), plan.read, "{told}");
+    assert!(told.contains("up to 64 KiB"), "{told}");
+    let read = fabric.protocols(Rendezvous::Read, 64 << 10).join("\n");
+    assert!(read.contains("longer: announced, then read by the receiver"), "{read}");
+}
+
+#[test]
+fn what_becomes_of_registered_memory_is_told_with_the_reason() {
+    let fabric = emulated(1);
+    let why = fabric.why().expect("told");
+    assert!(why.lines().nth(1).is_some_and(|line| line.contains("registered memory is kept")), "{why}");
+    for (who, follows, words) in [
+        (Device::Pages, true, "is kept for later messages: the device follows"),
+        (
+            Device::Pages,
+            false,
+            "is given back with each message: the device pins pages (no on-demand paging)",
+        ),
+        (Device::Provider, false, "is given back with each message"),
+        (Device::Software, true, "the provider copies by addresses"),
+    ] {
+        assert!(kept(who, follows).contains(words), "{who:?}");
+    }
+}

@@ -50,7 +50,18 @@ deadlocks! {
     dup: 2, ["rank 0: MPI_Comm_dup(from MPI_COMM_WORLD)", "MPI_Comm_dup: rank 1 has not entered it"];
     window: 2, ["rank 1: MPI_Win_lock(", "lock", "1 waits for 0 (MPI_Win_lock)"];
     named: 4, ["ranks 0-3 can never go on", "rank 0: MPI_Recv(source=0 (rank 1 of MPI_COMM_WORLD), tag=5, row"];
-    partitioned: 2, ["MPI_Wait: partitioned receive(source=1, tag=3"];
+    partitioned: 2, [
+        "MPI_Wait: partitioned receive(source=1, tag=3, MPI_COMM_WORLD, 4 partitions)",
+        "0 waits for 1 (MPI_Wait tag 3)"
+    ];
+    partitioned_sends: 2, [
+        "MPI_Wait: partitioned send(dest=1, tag=3, row, 4 partitions, the receive is not started)",
+        "0 waits for 1 (MPI_Wait tag 3), 1 waits for 0 (MPI_Wait tag 3)"
+    ];
+    flush_request: 2, [
+        "rank 0: MPI_Wait: flush(2 buffered messages must end first, send: dest=1, tag=5, MPI_COMM_WORLD, 200000 bytes",
+        "0 waits for 1 (MPI_Wait tag 6), 1 waits for 0 (MPI_Wait tag 6)"
+    ];
     flush: 2, ["rank 0: MPI_Buffer_detach(1 buffered messages must end first)", "pending: send(dest=1, tag=5"];
     generalized: 2, ["rank 0: MPI_Wait: generalized request, which the program completes", "cycle: 0 waits for 0 (MPI_Wait"];
     generalized_any: 2, ["rank 0: MPI_Waitany: 0 of 2 complete", "pending: generalized request", "pending: receive(source=1, tag=5"];
@@ -94,6 +105,7 @@ lives! {
     live_late_session: 2, ["rank 0: MPI_Comm_create_from_group(from a group)"];
     live_session_end: 2, ["rank 0: MPI_Session_finalize(1 operations of the session must end first)"];
     live_later: 3, ["MPI_Waitall: 0 of 2 complete"];
+    live_flush_request_thread: 2, ["MPI_Wait: flush(1 buffered messages must end first, send: dest=1, tag=5"];
     live_lock: 3, ["rank 1: MPI_Win_lock("];
 }
 

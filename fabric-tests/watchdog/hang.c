@@ -146,6 +146,19 @@ static void partitioned(void) {
     MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
+/* Both have said that all is ready, and neither has begun to receive. */
+static void partitioned_sends(void) {
+    int values[4] = {0};
+    MPI_Comm row;
+    MPI_Request request;
+    MPI_Comm_dup(MPI_COMM_WORLD, &row);
+    MPI_Comm_set_name(row, "row");
+    MPI_Psend_init(values, 4, 1, MPI_INT, 1 - rank, 3, row, MPI_INFO_NULL, &request);
+    MPI_Start(&request);
+    MPI_Pready_range(0, 3, request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
 static void *blocked_thread(void *at) {
     receive(1 - rank, 20 + *(int *)at, MPI_COMM_WORLD);
     return NULL;
@@ -182,6 +195,37 @@ static void flush(void) {
     MPI_Buffer_attach(buffer, sizeof buffer);
     MPI_Bsend(message, sizeof message, MPI_BYTE, 1 - rank, 5, MPI_COMM_WORLD);
     MPI_Buffer_detach(&address, &length);
+}
+
+static void flush_request(void) {
+    static char message[200000], buffer[600000];
+    MPI_Request request;
+    MPI_Buffer_attach(buffer, sizeof buffer);
+    MPI_Bsend(message, sizeof message, MPI_BYTE, 1 - rank, 5, MPI_COMM_WORLD);
+    MPI_Bsend(message, sizeof message, MPI_BYTE, 1 - rank, 6, MPI_COMM_WORLD);
+    MPI_Buffer_iflush(&request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
+/* The same, with threads and in a lane, and the receiver is late. */
+static void live_flush_request_thread(void) {
+    static char message[200000], buffer[300000];
+    MPI_Request request;
+    MPI_Comm lane;
+    void *address;
+    int length;
+    MPI_Comm_dup(MPI_COMM_WORLD, &lane);
+    if (rank == 0) {
+        MPI_Comm_attach_buffer(lane, buffer, sizeof buffer);
+        MPI_Bsend(message, sizeof message, MPI_BYTE, 1, 5, lane);
+        MPI_Comm_iflush_buffer(lane, &request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        MPI_Comm_detach_buffer(lane, &address, &length);
+    } else {
+        sleep(4);
+        MPI_Recv(message, sizeof message, MPI_BYTE, 0, 5, lane, MPI_STATUS_IGNORE);
+    }
+    MPI_Comm_free(&lane);
 }
 
 static MPI_Comm of_session(MPI_Session *session) {
@@ -447,7 +491,8 @@ static const struct {
     {"circle", circle}, {"ssends", ssends}, {"tag", tag}, {"finalized", finalized}, {"absent", absent},
     {"different", different}, {"wildcard", wildcard}, {"waitall", waitall}, {"waitany", waitany}, {"probe", probe},
     {"dup", split}, {"window", window}, {"named", named}, {"partitioned", partitioned}, {"threads", threads},
-    {"flush", flush}, {"generalized", generalized}, {"generalized_any", generalized_any}, {"disconnect", disconnect},
+    {"flush", flush}, {"partitioned_sends", partitioned_sends}, {"flush_request", flush_request},
+    {"live_flush_request_thread", live_flush_request_thread}, {"generalized", generalized}, {"generalized_any", generalized_any}, {"disconnect", disconnect},
     {"from_group", from_group}, {"session_end", session_end}, {"live_generalized_thread", live_generalized_thread},
     {"live_generalized_any", live_generalized_any}, {"live_disconnect", live_disconnect},
     {"live_late_session", live_late_session}, {"live_session_end", live_session_end}, {"live_session", live_session}, {"live_new_session", live_new_session},

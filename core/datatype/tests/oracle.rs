@@ -43,13 +43,13 @@ proptest! {
         let sizes: Vec<u64> = (0..3).flat_map(|_| map.basics().map(|(size, _, _)| size as u64)).collect();
         let mut total = 0;
         for (received, size) in (0..).zip(&sizes) {
-            prop_assert_eq!(get_elements(total, &datatype), Some(received));
-            prop_assert_eq!(bytes_of_elements(received, &datatype), Some(total));
+            prop_assert_eq!(get_elements(total.into(), &datatype), Some(received));
+            prop_assert_eq!(bytes_of_elements(received, &datatype), Some(total.into()));
             if *size > 1 {
-                prop_assert_eq!(get_elements(total + 1, &datatype), None);
+                prop_assert_eq!(get_elements(u128::from(total) + 1, &datatype), None);
             }
             let whole = total % map.size() as u64 == 0;
-            prop_assert_eq!(get_count(total, &datatype), whole.then(|| total / map.size() as u64));
+            prop_assert_eq!(get_count(total.into(), &datatype), whole.then(|| total / map.size() as u64));
             total += size;
         }
         if map.size() == 0 {

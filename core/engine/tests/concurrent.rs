@@ -2,8 +2,9 @@
 //! is received once and whole, and the order of section 3.5 holds whatever happens. Then the same with ranks that
 //! die: whatever depends on them ends.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use weft_datatype::{Scratch, SendBuf};
 use weft_engine::world::World;
 use weft_engine::{Arriving, Clock, Ending, Envelope, RequestId, Selector, SendMode, Soon, Started, Status};
@@ -21,6 +22,16 @@ struct Send {
     got_by: Option<usize>,
     /// Its sender took it back.
     cancelled: bool,
+    way: Way,
+}
+
+/// How a message is sent.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Way {
+    Standard,
+    Synchronous,
+    /// As much as there is room for at once, and the rest, if there is one, as an engine sends it.
+    Pieces,
 }
 
 struct Recv {
@@ -28,8 +39,18 @@ struct Recv {
     tag: Option<i32>,
     room: Arc<Scratch>,
     request: Option<RequestId>,
-    /// Sender and index of the message it got.
-    got: Option<(u32, usize)>,
+    /// The message it got.
+    got: Option<Got>,
+}
+
+/// A message as its receive knows it.
+#[derive(Clone, Copy)]
+struct Got {
+    from: u32,
+    tag: i32,
+    length: usize,
+    /// Its index. `None` while it is only known to be one of that sender with that tag: it is too short to say more.
+    message: Option<usize>,
 }
 
 #[derive(Default)]
@@ -46,7 +67,10 @@ fn bytes(scratch: &Arc<Scratch>) -> Vec<u8> {
     scratch.send_buf(0, scratch.len()).as_slice().unwrap().to_vec()
 }
 
-/// The message says who sent it and as which: the first 8 bytes; the rest follows from them.
+/// Bytes in which a message says who sent it and as which. Shorter ones have the beginning of that.
+const IDENTITY: usize = 8;
+
+/// The message says who sent it and as which: the first bytes, the index before the rank; the rest follows from them.
 fn message(from: u32, index: usize, length: usize) -> Arc<Scratch> {
     let scratch = Scratch::new(length);
     let mut random = Random::new((u64::from(from) << 32) | index as u64);
@@ -55,15 +79,24 @@ fn message(from: u32, index: usize, length: usize) -> Arc<Scratch> {
     for byte in all.iter_mut() {
         *byte = random.next() as u8;
     }
-    all[..4].copy_from_slice(&from.to_le_bytes());
-    all[4..8].copy_from_slice(&(index as u32).to_le_bytes());
+    let identity = u64::from(from) << 32 | index as u64;
+    all.iter_mut().zip(identity.to_le_bytes()).for_each(|(to, byte)| *to = byte);
     scratch
 }
 
+/// Where one protocol ends and another begins, in one kind of world or another.
+const BORDERS: [usize; 10] = [8, 48, 232, 248, 256, 1024, 2048, 4096, 8192, 40_000];
+
+/// Bytes that may leave unasked, in the worlds where most may.
+const LONGEST_UNASKED: usize = 40_000;
+
+/// A length beside a border, or one of the shortest.
 fn size(random: &mut Random) -> usize {
-    const BORDERS: [usize; 10] = [8, 48, 232, 248, 256, 1024, 2048, 4096, 8192, 40_000];
+    if random.below(6) == 0 {
+        return random.below(IDENTITY as u64) as usize;
+    }
     let border = BORDERS[random.below(BORDERS.len() as u64) as usize];
-    (border + random.below(3) as usize).max(9) - 1
+    border + random.below(3) as usize - 1
 }
 
 const ROOM: usize = 50_000;
@@ -90,7 +123,7 @@ fn world(seed: u64, random: &mut Random) -> (World, Vec<Program>) {
             config.eager_budget_per_sender = 6000;
             if config.size == 3 {
                 // Messages that are read may leave unasked, too.
-                (config.eager_limit, config.eager_budget_per_sender) = (40_000, 100_000);
+                (config.eager_limit, config.eager_budget_per_sender) = (LONGEST_UNASKED as u32, 100_000);
                 (config.offers_from, config.offers_after) = (8, 0);
             }
             config.oversubscribed = config.size % 2 == 0;
@@ -109,13 +142,20 @@ fn start_send(world: &mut World, program: &mut Program, random: &mut Random, ran
     let buffer = match random.chance(0.5) {
         true => data.send_buf(0, data.len()),
         // SAFETY: the program keeps the memory.
-        false => unsafe { SendBuf::contiguous(data.send_buf(0, 1).as_slice().unwrap().as_ptr(), data.len()) },
+        false => unsafe {
+            SendBuf::contiguous(data.send_buf(0, data.len()).as_slice().unwrap().as_ptr(), data.len())
+        },
     };
     let engine = &mut world.engines[rank as usize];
     let in_pieces = if mode == SendMode::Standard && random.chance(0.5) {
         engine.send_pieces(envelope, &bytes(&data), 1 + random.below(300) as usize)
     } else {
         None
+    };
+    let way = match in_pieces {
+        Some(_) => Way::Pieces,
+        None if mode == SendMode::Synchronous => Way::Synchronous,
+        None => Way::Standard,
     };
     let started = match in_pieces {
         Some(left) if left == data.len() => Ok(Started::Complete),
@@ -131,7 +171,7 @@ fn start_send(world: &mut World, program: &mut Program, random: &mut Random, ran
             return;
         }
     };
-    program.sends.push(Send { to, tag, data, request, got_by: None, cancelled: false });
+    program.sends.push(Send { to, tag, data, request, got_by: None, cancelled: false, way });
 }
 
 /// Takes back a send that is not complete, if it is not too late for that.
@@ -158,16 +198,51 @@ fn post(world: &mut World, program: &mut Program, rank: u32, source: Option<u32>
 /// A receive has its message: which one it is, whether it is right, and that nobody else got it.
 fn note_received(programs: &mut [Program], rank: u32, index: usize, status: Status) {
     let recv = &mut programs[rank as usize].recvs[index];
+    let (from, tag, length) = (status.source.0, status.tag.0, status.bytes as usize);
     let got = bytes(&recv.room);
-    let from = u32::from_le_bytes(got[..4].try_into().unwrap());
-    let message = u32::from_le_bytes(got[4..8].try_into().unwrap()) as usize;
-    assert_eq!(status.source, Rank(from));
-    recv.got = Some((from, message));
-    let send = &mut programs[from as usize].sends[message];
-    assert_eq!((send.to, status.tag, status.bytes), (rank, Tag(send.tag), send.data.len() as u64));
+    assert!(got[length..].iter().all(|&byte| byte == 0), "nothing beyond the message");
+    recv.got = Some(Got { from, tag, length, message: None });
+    if length >= IDENTITY {
+        let identity = u64::from_le_bytes(got[..IDENTITY].try_into().unwrap());
+        assert_eq!((identity >> 32) as u32, from);
+        is_message(programs, rank, index, identity as u32 as usize);
+    }
+}
+
+/// It is known which message a receive has.
+fn is_message(programs: &mut [Program], rank: u32, index: usize, message: usize) {
+    let recv = &mut programs[rank as usize].recvs[index];
+    let data = bytes(&recv.room);
+    let got = recv.got.as_mut().expect("it has one");
+    got.message = Some(message);
+    let got = *got;
+    let send = &mut programs[got.from as usize].sends[message];
+    assert_eq!((send.to, got.tag, got.length), (rank, send.tag, send.data.len()));
     assert_eq!(send.got_by.replace(index), None, "received twice");
-    assert!(got[..send.data.len()] == bytes(&send.data)[..], "data of {} bytes", send.data.len());
-    assert!(got[send.data.len()..].iter().all(|&byte| byte == 0), "nothing beyond the message");
+    assert!(data[..got.length] == bytes(&send.data)[..], "data of {} bytes", got.length);
+}
+
+/// What one rank sent to another with one tag is received in order: says which messages those were that are too short to say so
+/// themselves.
+fn tell_short_ones(programs: &mut [Program]) {
+    let ranks = programs.len() as u32;
+    for (rank, from) in (0..ranks).flat_map(|rank| (0..ranks).map(move |from| (rank, from))) {
+        for tag in 0..3 {
+            let sends = programs[from as usize].sends.iter().enumerate();
+            let kept = sends.filter(|(_, send)| (send.to, send.tag, send.cancelled) == (rank, tag, false));
+            let sent: Vec<usize> = kept.map(|(message, _)| message).collect();
+            let recvs = programs[rank as usize].recvs.iter().enumerate();
+            let got = recvs.filter_map(|(index, recv)| Some((index, recv.got?)));
+            let got: Vec<(usize, Got)> = got.filter(|(_, got)| (got.from, got.tag) == (from, tag)).collect();
+            assert_eq!(got.len(), sent.len(), "rank {rank}: messages of {from} with tag {tag}");
+            for ((index, got), message) in got.into_iter().zip(sent) {
+                match got.message {
+                    Some(said) => assert_eq!(said, message, "rank {rank}: receive {index} had not its turn"),
+                    None => is_message(programs, rank, index, message),
+                }
+            }
+        }
+    }
 }
 
 /// A receive that waits for the rest of its message from its source alone.
@@ -290,16 +365,16 @@ fn check_order(programs: &[Program]) {
                     assert!(!overtaken, "rank {rank}: a message of {sender} overtook an older one");
                 }
                 for (older, recv) in program.recvs[..by].iter().enumerate() {
-                    let Some((from, got)) = recv.got else {
+                    let Some(got) = recv.got else {
                         assert!(
                             by >= program.cancelled_at || !accepts(recv, late),
                             "rank {rank}: receive {older} was passed over and got nothing"
                         );
                         continue;
                     };
-                    let later = from == sender as u32
+                    let later = got.from == sender as u32
                         && accepts(recv, late)
-                        && got > program.recvs[by].got.map_or(usize::MAX, |(_, got)| got);
+                        && got.message > program.recvs[by].got.and_then(|got| got.message);
                     assert!(!later, "rank {rank}: receive {older} was passed over");
                 }
             }
@@ -344,7 +419,9 @@ fn run(seed: u64) {
         let missing = (programs.iter().flat_map(|program| &program.sends))
             .filter(|send| send.to == rank && send.got_by.is_none() && !send.cancelled)
             .count();
-        for _ in 0..missing {
+        let recvs = programs[rank as usize].recvs.iter();
+        let untold = recvs.filter(|recv| recv.got.is_some_and(|got| got.message.is_none())).count();
+        for _ in untold..missing {
             post(&mut world, &mut programs[rank as usize], rank, None, None);
         }
     }
@@ -352,15 +429,16 @@ fn run(seed: u64) {
     for rank in 0..world.ranks() {
         harvest(&mut world, &mut programs, rank, false);
     }
+    tell_short_ones(&mut programs);
+    let mut met = MET.lock().unwrap();
     for program in &programs {
-        assert!(
-            program
-                .sends
-                .iter()
-                .all(|send| send.got_by.is_some() != send.cancelled && send.request.is_none())
-        );
+        for send in &program.sends {
+            assert!(send.got_by.is_some() != send.cancelled && send.request.is_none());
+            met.insert((send.data.len(), send.way));
+        }
         assert!(program.recvs.iter().all(|recv| recv.request.is_none()));
     }
+    drop(met);
     assert!(world.engines.iter().all(weft_engine::Engine::is_quiet));
     let offers: u32 = world.engines.iter().map(weft_engine::Engine::offers).sum();
     OFFERS.fetch_add(offers, Ordering::Relaxed);
@@ -434,6 +512,23 @@ fn run_with_deaths(seed: u64) {
     }
 }
 
+/// Lengths of messages that were sent, and how, in all worlds.
+static MET: Mutex<BTreeSet<(usize, Way)>> = Mutex::new(BTreeSet::new());
+
+/// Every length from below to above each border, and each of the shortest, has been sent in every way that there is for it; the shortest
+/// in pieces are a matter of luck.
+fn demand_borders() {
+    let beside = BORDERS.iter().flat_map(|border| border - 1..=border + 1);
+    let wanted: BTreeSet<(usize, Way)> = (0..IDENTITY)
+        .chain(beside)
+        .flat_map(|length| [Way::Standard, Way::Synchronous, Way::Pieces].map(|way| (length, way)))
+        .filter(|&(length, way)| way != Way::Pieces || (40..=LONGEST_UNASKED).contains(&length))
+        .collect();
+    let met = MET.lock().unwrap();
+    let missing: Vec<_> = wanted.difference(&met).collect();
+    assert!(missing.is_empty(), "never sent: {missing:?}");
+}
+
 /// Messages that were offered to be read, in all worlds.
 static OFFERS: AtomicU32 = AtomicU32::new(0);
 
@@ -453,6 +548,7 @@ fn seeds(run: fn(u64), usual: u64) -> u64 {
 #[test]
 fn messages_arrive_once_whole_and_in_order_whatever_the_fabric_does() {
     if seeds(run, 500) >= 500 {
+        demand_borders();
         assert!(OFFERS.load(Ordering::Relaxed) > 5, "some are offered to be read");
     }
 }

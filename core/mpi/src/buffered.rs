@@ -177,8 +177,9 @@ impl Buffers {
     /// What of that has not been transmitted.
     pub fn awaited(&self, engine: &Engine, content: Content) -> Vec<RequestId> {
         let messages = self.messages.iter().take_while(|message| message.serial <= content.last);
-        let awaited =
-            messages.filter(|message| message.owner == content.owner && !engine.is_complete(message.request));
+        let awaited = messages.filter(|message| {
+            message.owner == content.owner && !has_left(engine, &self.lanes, message.request)
+        });
         awaited.map(|message| message.request).collect()
     }
 

@@ -507,17 +507,27 @@ impl Requests {
             }),
             Ok(Kind::Local(local)) => match self.local(local) {
                 Local::Persistent(persistent) => match persistent.active() {
-                    Some(inner) => Done { keeps_handle: true, ..self.peek(engine, inner) },
+                    Some(inner) => {
+                        Done { keeps_handle: true, comm: persistent.comm, ..self.peek(engine, inner) }
+                    }
                     None => Done { keeps_handle: true, ..Done::new(MpiStatus::EMPTY) },
                 },
-                Local::Pair { receive, .. } => self.peek(engine, *receive),
+                &Local::Pair { send, receive, comm } => {
+                    let (send, receive) = (self.peek(engine, send), self.peek(engine, receive));
+                    Done { error: receive.error.or(send.error), comm, ..Done::new(receive.status) }
+                }
                 Local::Generalized(generalized) => {
                     Done { generalized: Some(*generalized), ..Done::new(MpiStatus::NO_MESSAGE) }
                 }
                 Local::NullReceive => Done::new(MpiStatus::PROC_NULL),
-                Local::Construction(_) | Local::OneSided(..) | Local::Flush(_) => {
-                    Done::new(MpiStatus::NO_MESSAGE)
+                Local::Construction(making) => {
+                    let error = making.outcome.as_ref().err().cloned();
+                    Done { error, comm: making.parent, ..Done::new(MpiStatus::NO_MESSAGE) }
                 }
+                Local::OneSided(operation, window) => {
+                    Done { error: operation.error(), comm: *window, ..Done::new(MpiStatus::NO_MESSAGE) }
+                }
+                Local::Flush(_) => Done::new(MpiStatus::NO_MESSAGE),
                 &Local::Buffered { serial, .. } => {
                     let cancelled = self.buffers.was_cancelled(engine, serial);
                     Done::new(MpiStatus { cancelled, ..MpiStatus::NO_MESSAGE })

@@ -3,8 +3,10 @@
 //! Called when a call has been blocked for long, never on the way of a message. What is not known exactly is described as "may
 //! go on at any time" (no needs), so that no description can make a job look more blocked than it is.
 
+use crate::buffered::Content;
 use crate::comm::Comm;
 use crate::construct::Awaits;
+use crate::partitioned::{Counterpart, PartsOutlook};
 use crate::persistent::Operation;
 use crate::process::Process;
 use crate::request::{COLLECTIVE, Kind, Local};
@@ -115,6 +117,12 @@ impl Process {
         }
     }
 
+    /// The rank of who is sent to.
+    fn dest_text(&self, context: ContextId, peer: PeerId) -> String {
+        let rank = self.comm_on(context).and_then(|comm| comm.group.rank_of(peer));
+        self.rank_text(Some(rank.unwrap_or(Rank(peer.0))), Some(peer))
+    }
+
     fn members(&self, context: ContextId) -> Option<Ranks> {
         self.comm_on(context).map(|comm| comm.processes().map(|peer| peer.0).collect())
     }
@@ -219,22 +227,19 @@ impl Process {
                 needs: vec![of_one(peer)],
                 collective: None,
             },
-            Outlook::Send { peer, context, tag, bytes, synchronous } => {
-                let dest = self.comm_on(context).and_then(|comm| comm.group.rank_of(peer));
-                Told {
-                    verb: if synchronous { "synchronous send" } else { "send" },
-                    arguments: format!(
-                        "dest={}, tag={}, {}, {}",
-                        self.rank_text(Some(dest.unwrap_or(Rank(peer.0))), Some(peer)),
-                        tag.0,
-                        self.name_on(context),
-                        bytes_text(bytes)
-                    ),
-                    brief: format!("tag {}", tag.0),
-                    needs: vec![of_one(peer)],
-                    collective: None,
-                }
-            }
+            Outlook::Send { peer, context, tag, bytes, synchronous } => Told {
+                verb: if synchronous { "synchronous send" } else { "send" },
+                arguments: format!(
+                    "dest={}, tag={}, {}, {}",
+                    self.dest_text(context, peer),
+                    tag.0,
+                    self.name_on(context),
+                    bytes_text(bytes)
+                ),
+                brief: format!("tag {}", tag.0),
+                needs: vec![of_one(peer)],
+                collective: None,
+            },
             Outlook::Collective(running) => self.tell_collective(&running),
         }
     }
@@ -292,15 +297,39 @@ impl Process {
                 }
                 None => Told::default(),
             },
-            Local::PartitionedSend(side) => self.tell_partitioned("partitioned send", side.outlook()),
-            Local::PartitionedReceive(side) => self.tell_partitioned("partitioned receive", side.outlook()),
+            Local::PartitionedSend(side) => self.tell_partitioned(true, side.outlook()),
+            Local::PartitionedReceive(side) => self.tell_partitioned(false, side.outlook()),
+            Local::Flush(content) => self.tell_flush(*content),
             Local::OneSided(..) => unknown("one-sided operation"),
             _ => unknown("request"),
         }
     }
 
-    fn tell_partitioned(&self, verb: &'static str, (words, peer): (String, Option<PeerId>)) -> Told {
-        Told { verb, arguments: words, needs: peer.map(of_one).into_iter().collect(), ..Told::default() }
+    fn tell_partitioned(&self, sends: bool, outlook: PartsOutlook) -> Told {
+        let PartsOutlook { other, words, needs } = outlook;
+        let verb = if sends { "partitioned send" } else { "partitioned receive" };
+        let Some(Counterpart { peer, context, source, tag }) = other else {
+            return Told { verb, arguments: words, ..Told::default() };
+        };
+        let whom = match sends {
+            true => format!("dest={}", self.dest_text(context, peer)),
+            false => format!("source={}", self.rank_text(Some(source), Some(peer))),
+        };
+        Told {
+            verb,
+            arguments: format!("{whom}, tag={}, {}, {words}", tag.0, self.name_on(context)),
+            brief: format!("tag {}", tag.0),
+            needs: needs.then(|| of_one(peer)).into_iter().collect(),
+            collective: None,
+        }
+    }
+
+    /// A request that ends when all that was in a buffer has left.
+    fn tell_flush(&self, content: Content) -> Told {
+        let awaited = self.requests.buffers.awaited(&self.engine, content);
+        let told = join("flush", awaited.iter().take(LISTED).map(|&request| self.tell_engine(request)));
+        let number = awaited.len();
+        Told { arguments: format!("{number} buffered messages must end first, {}", told.arguments), ..told }
     }
 
     /// Describes a call that is blocked since `since` (nanoseconds of [`weft_boot::stall::now`]).

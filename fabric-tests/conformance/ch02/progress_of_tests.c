@@ -1,7 +1,7 @@
 /* Every test procedure, called again and again although it says no, makes progress for all of the process: other
- * communicators, other sessions, buffered and synchronous sends, matched receives, partitioned operations.
+ * communicators, other sessions, buffered and synchronous sends, matched receives, partitioned operations. MPI_Win_test, too.
  *
- * Covers: 2.9, 2.4.2, 3.5, 3.7.6, 4.2.2
+ * Covers: 2.9, 2.4.2, 3.5, 3.7.6, 4.2.2, 12.5.2
  * Ranks: 2
  */
 #include "check.h"
@@ -13,9 +13,10 @@
 #define FLUSH() CHECK_OK((MPI_Buffer_detach(&space, &size), MPI_Buffer_attach(space, size)))
 #endif
 
-enum { TEST, TESTANY, TESTALL, TESTSOME, IPROBE, IMPROBE, GET_STATUS, PARRIVED, GET_ANY, GET_ALL, GET_SOME, CALLS };
+enum { TEST, TESTANY, TESTALL, TESTSOME, IPROBE, IMPROBE, GET_STATUS, PARRIVED, WIN_TEST, GET_ANY, GET_ALL, GET_SOME, CALLS };
 
 static MPI_Request never[2], partitioned;
+static MPI_Win window;
 
 /* Asks once; what is asked for comes only when `go` has been sent. True when it has come. */
 static int ask(int call)
@@ -35,6 +36,7 @@ static int ask(int call)
         CHECK_OK(MPI_Improbe(0, 9, MPI_COMM_WORLD, &flag, &message, MPI_STATUS_IGNORE));
         if (flag) CHECK_OK(MPI_Mrecv(NULL, 0, MPI_INT, &message, MPI_STATUS_IGNORE));
         break;
+    case WIN_TEST: CHECK_OK(MPI_Win_test(window, &flag)); break;
     case PARRIVED: CHECK_OK(MPI_Parrived(partitioned, 0, &flag)); break;
 #if MPI_41
     case GET_ANY: CHECK_OK(MPI_Request_get_status_any(2, never, &index, &flag, MPI_STATUS_IGNORE)); break;
@@ -57,6 +59,11 @@ int main(int argc, char **argv)
     unsigned char *out = check_alloc(BIG), *in = check_alloc(BIG);
     void *space = check_alloc(BIG + MPI_BSEND_OVERHEAD);
     int size = BIG + MPI_BSEND_OVERHEAD, one = 1, part = 0;
+    MPI_Group world, asker, other_one;
+    CHECK_OK(MPI_Comm_group(MPI_COMM_WORLD, &world));
+    CHECK_OK(MPI_Group_incl(world, 1, &(int){1}, &asker));
+    CHECK_OK(MPI_Group_incl(world, 1, &(int){0}, &other_one));
+    CHECK_OK(MPI_Win_create(&part, sizeof part, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window));
     CHECK_OK(MPI_Buffer_attach(space, size));
     for (int call = 0; call < (MPI_41 ? CALLS : GET_ANY); call++)
         for (int what = 0; what < 3; what++) {
@@ -65,7 +72,8 @@ int main(int argc, char **argv)
                 /* Something on the other session that needs this process's help, then only questions. */
                 MPI_Request request = MPI_REQUEST_NULL;
                 never[1] = MPI_REQUEST_NULL;
-                int uses_request = call != IPROBE && call != IMPROBE && call != PARRIVED;
+                int uses_request = call != IPROBE && call != IMPROBE && call != PARRIVED && call != WIN_TEST;
+                if (call == WIN_TEST) CHECK_OK(MPI_Win_post(other_one, 0, window));
                 if (uses_request)
                     CHECK_OK(MPI_Irecv(NULL, 0, MPI_INT, 0, 9, MPI_COMM_WORLD, &never[0]));
                 if (call == PARRIVED) {
@@ -98,7 +106,10 @@ int main(int argc, char **argv)
                     CHECK_OK(MPI_Recv(in, BIG, MPI_BYTE, 1, 1, other, MPI_STATUS_IGNORE));
                     CHECK_FILL(in, BIG, 2);
                 }
-                if (call == PARRIVED) {
+                if (call == WIN_TEST) {
+                    CHECK_OK(MPI_Win_start(asker, 0, window));
+                    CHECK_OK(MPI_Win_complete(window));
+                } else if (call == PARRIVED) {
                     CHECK_OK(MPI_Psend_init(&one, 1, 1, MPI_INT, 1, 9, MPI_COMM_WORLD, MPI_INFO_NULL, &partitioned));
                     CHECK_OK(MPI_Start(&partitioned));
                     CHECK_OK(MPI_Pready(0, partitioned));
@@ -109,6 +120,10 @@ int main(int argc, char **argv)
             }
         }
     CHECK_OK(MPI_Buffer_detach(&space, &size));
+    CHECK_OK(MPI_Win_free(&window));
+    CHECK_OK(MPI_Group_free(&world));
+    CHECK_OK(MPI_Group_free(&asker));
+    CHECK_OK(MPI_Group_free(&other_one));
     CHECK_OK(MPI_Comm_free(&other));
     CHECK_OK(MPI_Session_finalize(&session));
     free(out);

@@ -1,5 +1,5 @@
-/* Thousands of random messages among all ranks: sizes of all protocols, all modes, exact and wildcard receives, probes and
- * matched probes, many outstanding, completed in random portions. The plan is known to all, so every byte is checked.
+/* Thousands of random messages among all ranks: sizes of all protocols, all modes (ready ones to the own rank, which knows that
+ * the receive is posted), exact and wildcard receives, probes and matched probes, many outstanding, completed in random portions. The plan is known to all, so every byte is checked.
  *
  * Covers: 3.4, 3.5, 3.7.5, 3.8.1, 3.8.2
  * Ranks: 1 2 3 4 8
@@ -9,6 +9,7 @@
 
 #define MESSAGES 3000
 #define WINDOW 48
+enum { STANDARD, SYNCHRONOUS, BUFFERED, READY, MODES };
 
 struct message {
     int from, to, tag, length, mode;
@@ -32,7 +33,7 @@ static void make_plan(unsigned seed)
         plan[i].to = (int)roll((unsigned)check_size);
         plan[i].tag = (int)roll(4);
         plan[i].length = (int)roll((unsigned)limits[roll(7)]);
-        plan[i].mode = (int)roll(3);
+        plan[i].mode = (int)roll(MODES);
     }
 }
 
@@ -80,6 +81,41 @@ static int slot_for(int i, int kind)
     }
 }
 
+/* Starts message i in its mode. */
+static void start_send(int i, int is_posted)
+{
+    const struct message *m = &plan[i];
+    int s = slot_for(i, 's');
+    fill(buffers[s] + 1, (size_t)m->length, (unsigned)i);
+#define ARGUMENTS buffers[s] + 1, m->length, MPI_BYTE, m->to, m->tag, MPI_COMM_WORLD, &requests[s]
+    switch (m->mode == READY && !is_posted ? STANDARD : m->mode) {
+    case SYNCHRONOUS: CHECK_OK(MPI_Issend(ARGUMENTS)); break;
+    case BUFFERED: CHECK_OK(MPI_Ibsend(ARGUMENTS)); break;
+    case READY: CHECK_OK(MPI_Irsend(ARGUMENTS)); break;
+    default: CHECK_OK(MPI_Isend(ARGUMENTS));
+    }
+}
+
+/* A buffer for all buffered messages of the plan; taken away again when all have left. */
+static void *attach(void)
+{
+    int size = MPI_BSEND_OVERHEAD;
+    for (int i = 0; i < MESSAGES; i++)
+        if (plan[i].from == check_rank && plan[i].mode == BUFFERED) size += plan[i].length + MPI_BSEND_OVERHEAD;
+    void *space = check_alloc((size_t)size);
+    CHECK_OK(MPI_Buffer_attach(space, size));
+    return space;
+}
+
+static void detach(void *space)
+{
+    void *address;
+    int size;
+    CHECK_OK(MPI_Buffer_detach(&address, &size));
+    CHECK(address == space);
+    free(space);
+}
+
 int main(int argc, char **argv)
 {
     check_start(&argc, &argv);
@@ -88,6 +124,7 @@ int main(int argc, char **argv)
     for (unsigned seed = 3 * program + 1; seed <= 3 * program + 3; seed++) {
         make_plan(seed * 7919);
         unsigned own = seed + 100 * (unsigned)check_rank;
+        void *space = attach();
         for (int i = 0; i < MESSAGES; i++) {
             const struct message *m = &plan[i];
             if (m->to == check_rank) {
@@ -95,14 +132,7 @@ int main(int argc, char **argv)
                 int s = slot_for(i, 'r');
                 CHECK_OK(MPI_Irecv(buffers[s] + 1, m->length, MPI_BYTE, m->from, m->tag, MPI_COMM_WORLD, &requests[s]));
             }
-            if (m->from == check_rank) {
-                int s = slot_for(i, 's');
-                fill(buffers[s] + 1, (size_t)m->length, (unsigned)i);
-                if (m->mode == 1)
-                    CHECK_OK(MPI_Issend(buffers[s] + 1, m->length, MPI_BYTE, m->to, m->tag, MPI_COMM_WORLD, &requests[s]));
-                else
-                    CHECK_OK(MPI_Isend(buffers[s] + 1, m->length, MPI_BYTE, m->to, m->tag, MPI_COMM_WORLD, &requests[s]));
-            }
+            if (m->from == check_rank) start_send(i, m->to == check_rank);
             own = own * 1664525u + 1013904223u;
             if ((own >> 20) % 5 == 0) complete(0);
             if ((own >> 20) % 701 == 0) usleep(500);
@@ -113,7 +143,9 @@ int main(int argc, char **argv)
             if (!left) break;
             complete(1);
         }
+        detach(space);
         CHECK_OK(MPI_Barrier(MPI_COMM_WORLD));
+        space = attach();
 
         /* The same plan, received one by one as the messages show themselves. Sends go out in windows of their own. */
         int to_come = 0, sent = 0, next[8][4] = {{0}};
@@ -124,11 +156,7 @@ int main(int argc, char **argv)
             for (int s = 0; s < WINDOW; s++) free_slots += buffers[s] == NULL;
             if (sent < MESSAGES && free_slots > 0) {
                 const struct message *m = &plan[sent];
-                if (m->from == check_rank) {
-                    int s = slot_for(sent, 's');
-                    fill(buffers[s] + 1, (size_t)m->length, (unsigned)sent);
-                    CHECK_OK(MPI_Isend(buffers[s] + 1, m->length, MPI_BYTE, m->to, m->tag, MPI_COMM_WORLD, &requests[s]));
-                }
+                if (m->from == check_rank) start_send(sent, 0);
                 sent++;
             } else
                 complete(0);
@@ -164,6 +192,7 @@ int main(int argc, char **argv)
             complete(1);
         }
         free(in);
+        detach(space);
         CHECK_OK(MPI_Barrier(MPI_COMM_WORLD));
     }
     return check_end();

@@ -1,6 +1,6 @@
 /* Partitioned requests beside others in the completing calls, and in MPI_Request_get_status.
  *
- * Covers: 4.2.1, 4.2.2, 3.7.5, 3.7.6
+ * Covers: 3.2.5, 4.2.1, 4.2.2, 3.7.5, 3.7.6
  * Ranks: 2
  */
 #include "check.h"
@@ -56,6 +56,12 @@ int main(int argc, char **argv)
             CHECK_INT(index, MPI_UNDEFINED);
             break;
         default:
+            /* A send that is done is active still: no empty status, whose error field is defined. */
+            do {
+                status.MPI_ERROR = 123456;
+                CHECK_OK(MPI_Request_get_status(requests[0], &flag, &status));
+            } while (!flag);
+            CHECK_INT(status.MPI_ERROR, 123456);
             do CHECK_OK(MPI_Request_get_status(requests[1], &flag, &status));
             while (!flag);
             CHECK_STATUS(status, peer, 1, MPI_INT, 3);

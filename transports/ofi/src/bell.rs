@@ -8,12 +8,20 @@
 //! wait object is readable for ever, and whoever sleeps on it as it is never does. So the last thing before a sleep is to ask the kernel; of an
 //! object that is up although the library has nothing, sleepers wait for the next *change* instead (an `epoll` that tells edges). A change is taken
 //! note of before the look that finds nothing, so one that comes after that look is still to be told.
+//!
+//! # Memory ordering of the answer
+//! It is one word, which says nothing of other memory, so everything is Relaxed. Looks are made one after the other with the transport at
+//! hand, and a sleeper makes one itself between its arming and its sleep: what it reads is its own answer, or that of a later look, which was in
+//! vain as well and holds as well. Who sleeps here reads the word once. Who is asked first what to sleep on and then for how long
+//! ([`Pollable`]) may find two answers, of which the second is younger. A wait object that was up for nothing and is down by then is changed by
+//! whatever comes, so its changes tell all, however long one sleeps on them; of one that was down and is up by then the sleep ends
+//! at once, and its thread looks again.
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 use weft_api::sleepers::{Sleeper, Sleepers};
 use weft_api::{Bell, Pollable};
@@ -23,19 +31,22 @@ const NAP: Duration = Duration::from_micros(50);
 /// How long one sleeps on changes: should a provider tell something without one, it is found then.
 const DOZE: Duration = Duration::from_millis(10);
 
+/// The library said that its wait object tells of everything that comes from now on.
+const SAFE: u8 = 1;
+/// Something goes on that the wait object does not tell of.
+const SILENT: u8 = 2;
+/// The wait object is up for nothing: changes are slept on.
+const STUCK: u8 = 4;
+
 /// What the provider wakes sleepers by, and who sleeps.
 #[derive(Debug)]
 pub(crate) struct WaitObject {
-    /// The library said that its wait object tells of everything that comes from now on.
-    safe: AtomicBool,
-    /// Something goes on that the wait object does not tell of.
-    silent: AtomicBool,
+    /// The answer of the last look: bits of the above.
+    answer: AtomicU8,
     /// The provider's wait object.
     wait: Option<OwnedFd>,
     /// Tells when the wait object changes, whether or not it is up. `None`: there is none, or the kernel cannot.
     changes: Option<Epoll>,
-    /// The wait object is up for nothing: changes are slept on.
-    stuck: AtomicBool,
     sleepers: Arc<Sleepers>,
 }
 
@@ -44,10 +55,8 @@ impl WaitObject {
     /// No descriptor is left.
     pub(crate) fn new(wait: Option<OwnedFd>) -> std::io::Result<WaitObject> {
         Ok(WaitObject {
-            safe: AtomicBool::new(false),
-            silent: AtomicBool::new(false),
+            answer: AtomicU8::new(0),
             changes: wait.as_ref().and_then(changes_of),
-            stuck: AtomicBool::new(false),
             wait,
             sleepers: Arc::new(Sleepers::new()?),
         })
@@ -63,9 +72,13 @@ impl WaitObject {
     pub(crate) fn may_sleep(&self, safe: bool, silent: bool) {
         let up = safe && self.is_up();
         let safe = safe && !(up && self.has_changed());
-        self.silent.store(silent, Ordering::Relaxed);
-        self.stuck.store(up, Ordering::Relaxed);
-        self.safe.store(safe, Ordering::Release);
+        let bit = |of: bool, bit: u8| if of { bit } else { 0 };
+        let answer = bit(safe, SAFE) | bit(silent, SILENT) | bit(up, STUCK);
+        self.answer.store(answer, Ordering::Relaxed);
+    }
+
+    fn answer(&self) -> u8 {
+        self.answer.load(Ordering::Relaxed)
     }
 
     /// Whether the wait object is readable.
@@ -84,10 +97,23 @@ impl WaitObject {
     }
 
     /// What to sleep on, after an answer.
-    fn awaited(&self) -> Option<BorrowedFd<'_>> {
+    fn awaited(&self, answer: u8) -> Option<BorrowedFd<'_>> {
         match &self.changes {
-            Some(changes) if self.stuck.load(Ordering::Relaxed) => Some(changes.0.as_fd()),
+            Some(changes) if answer & STUCK != 0 => Some(changes.0.as_fd()),
             _ => self.wait.as_ref().map(AsFd::as_fd),
+        }
+    }
+
+    /// How long to sleep at most, after an answer.
+    fn limit(&self, answer: u8, limit: Duration) -> Duration {
+        match self.wait {
+            Some(_) if answer & SAFE != 0 => {
+                let limit = if answer & STUCK != 0 { limit.min(DOZE) } else { limit };
+                if answer & SILENT != 0 { limit.min(NAP) } else { limit }
+            }
+            // Something has come, or may have.
+            Some(_) => Duration::ZERO,
+            None => limit.min(NAP),
         }
     }
 }
@@ -123,8 +149,9 @@ impl Bell for OfiBell {
     }
 
     fn sleep(&self, limit: Duration) {
-        let limit = self.limit(limit);
-        match self.object.awaited() {
+        let answer = self.object.answer();
+        let limit = self.object.limit(answer, limit);
+        match self.object.awaited(answer) {
             Some(awaited) => self.sleeper.sleep(&[awaited], limit),
             None => self.sleeper.sleep(&[], limit),
         }
@@ -138,21 +165,12 @@ impl Bell for OfiBell {
 
 impl Pollable for OfiBell {
     fn descriptors<'a>(&'a self, list: &mut Vec<BorrowedFd<'a>>) {
-        list.extend(self.object.awaited());
+        list.extend(self.object.awaited(self.object.answer()));
         list.push(self.sleeper.descriptor());
     }
 
     fn limit(&self, limit: Duration) -> Duration {
-        match self.object.wait {
-            Some(_) if self.object.safe.load(Ordering::Acquire) => {
-                let stuck = self.object.stuck.load(Ordering::Relaxed);
-                let limit = if stuck { limit.min(DOZE) } else { limit };
-                if self.object.silent.load(Ordering::Relaxed) { limit.min(NAP) } else { limit }
-            }
-            // Something has come, or may have.
-            Some(_) => Duration::ZERO,
-            None => limit.min(NAP),
-        }
+        self.object.limit(self.object.answer(), limit)
     }
 }
 
@@ -199,7 +217,7 @@ mod tests {
         // What comes between a look and the sleep ends it, and is a reason to look.
         bell.arm();
         bell.object.may_sleep(true, false);
-        let slept_on = bell.object.awaited().expect("something is slept on");
+        let slept_on = bell.object.awaited(bell.object.answer()).expect("something is slept on");
         let ends =
             || poll(&mut [PollFd::new(slept_on, PollFlags::POLLIN)], PollTimeout::from(200_u8)).unwrap() > 0;
         assert!(!ends(), "it sleeps");
@@ -208,6 +226,23 @@ mod tests {
         bell.disarm();
         assert_eq!(look_and_sleep(&bell, LONG), None, "there is news");
         assert!(look_and_sleep(&bell, LONG).is_some());
+    }
+
+    #[test]
+    fn an_answer_is_all_or_nothing() {
+        let (wait, _inner, _ends) = provider();
+        let object = WaitObject::new(Some(wait)).unwrap();
+        let limit = |object: &WaitObject| object.limit(object.answer(), LONG);
+        assert_eq!(limit(&object), Duration::ZERO, "nobody has looked yet");
+        object.may_sleep(true, true);
+        assert_eq!(limit(&object), NAP);
+        object.may_sleep(true, false);
+        assert_eq!(limit(&object), LONG);
+        object.may_sleep(false, true);
+        assert_eq!(limit(&object), Duration::ZERO);
+        let without = WaitObject::new(None).unwrap();
+        without.may_sleep(false, false);
+        assert_eq!(limit(&without), NAP, "nothing wakes it");
     }
 
     #[test]

@@ -488,15 +488,14 @@ pub(crate) unsafe fn wait(request: *mut MPI_Request, status: *mut MPI_Status) ->
     // SAFETY: not null, so the program's request.
     let request = unsafe { &mut *request };
     // SAFETY: the program's status.
-    if unsafe { complete(process, request, status, &MpiStatus::EMPTY) } {
+    if unsafe { complete(process, request, status) } {
         return DONE;
     }
     // SAFETY: as above.
     unsafe { at_once_parts::wait(process, *request, status) }
 }
 
-/// Completes a request that is one of the engine's and has ended well, or does so in one round of progress. `of_send` is the
-/// status of a send that was complete when it started.
+/// Completes a request that is one of the engine's and has ended well, or does so in one round of progress.
 ///
 /// # Safety
 /// `status` is the program's.
@@ -505,12 +504,11 @@ pub(super) unsafe fn complete(
     process: &mut Process,
     request: &mut MPI_Request,
     status: *mut MPI_Status,
-    of_send: &MpiStatus,
 ) -> bool {
     let Some(id) = engine_request(*request) else { return false };
     if id == RequestId::COMPLETE {
         // SAFETY: the caller's promise.
-        unsafe { status::write(status, of_send) };
+        unsafe { status::write(status, &MpiStatus::NO_MESSAGE) };
     } else {
         match process.engine.ending(id) {
             Ending::Well => {}

@@ -280,7 +280,7 @@ pub(crate) unsafe fn wait(request: *mut MPI_Request, status: *mut MPI_Status) ->
         // SAFETY: the program's request and status.
         unsafe {
             request.write(MPI_Request::from_raw(abi::MPI_REQUEST_NULL));
-            status::write(status, &MpiStatus::EMPTY);
+            status::write(status, &MpiStatus::NO_MESSAGE);
         }
         return DONE;
     }

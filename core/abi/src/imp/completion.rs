@@ -21,7 +21,7 @@ pub(super) use self::all::all_done;
 pub(crate) use self::all::{testall, waitall};
 pub(super) use self::any::first_done;
 pub(crate) use self::any::{testany, waitany};
-use self::several::Several;
+pub(super) use self::several::Several;
 pub(super) use self::some::some_done;
 pub(crate) use self::some::{testsome, waitsome};
 use super::{at_once, generalized, point_to_point, status};
@@ -73,8 +73,9 @@ unsafe fn report(done: Done, request: &mut MPI_Request, status: *mut MPI_Status)
     unsafe {
         status::write(status, &done.status);
         if let Some(functions) = done.generalized {
-            let queried = generalized::call_query(&functions, status);
-            return generalized::call_free(&functions).and(queried);
+            // The code is that of the last function (section 13.2); nobody hears of the other's.
+            let _ = generalized::call_query(&functions, status);
+            return generalized::call_free(&functions);
         }
         if let Some((place, comm)) = done.made {
             let place = std::ptr::with_exposed_provenance_mut::<MPI_Comm>(place);
@@ -85,7 +86,7 @@ unsafe fn report(done: Done, request: &mut MPI_Request, status: *mut MPI_Status)
 }
 
 #[inline(always)]
-fn raised(comm: Handle, error: Option<Error>) -> Result<(), Raised> {
+pub(super) fn raised(comm: Handle, error: Option<Error>) -> Result<(), Raised> {
     match error {
         None => Ok(()),
         Some(error) => Err(Raised::on_comm(comm, error)),
@@ -112,7 +113,7 @@ pub(crate) unsafe fn wait(request: *mut MPI_Request, status: *mut MPI_Status) ->
         gate::complete_sends();
         *request = MPI_Request::from_raw(abi::MPI_REQUEST_NULL);
         // SAFETY: the program's status.
-        unsafe { status::write(status, &MpiStatus::EMPTY) };
+        unsafe { status::write(status, &MpiStatus::NO_MESSAGE) };
         return Ok(());
     }
     // SAFETY: the entry has checked the phase.

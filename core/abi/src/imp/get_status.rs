@@ -5,23 +5,47 @@ use std::ffi::c_int;
 use weft::request::{Done, MpiStatus};
 use weft_types::{Result as Outcome, abi};
 
-use super::completion::{all_done, array, count_active, element, first_done, some_done, take_or_progress};
+use super::completion::{
+    Several, all_done, array, count_active, element, first_done, raised, some_done, take_or_progress,
+};
 use super::{generalized, point_to_point, status};
 use crate::ctypes::*;
 use crate::gate;
 use crate::raise::Raised;
 use crate::threads;
 
-/// Writes the status of a done request that stays as it is.
+/// Writes the status of a done request that stays as it is. Its error is the call's, and will be that of the call which completes it.
 ///
 /// # Safety
 /// The program's status.
-unsafe fn show(done: &Done, status: *mut MPI_Status) -> Result<(), Raised> {
+unsafe fn show(done: Done, status: *mut MPI_Status) -> Result<(), Raised> {
     // SAFETY: the caller's promise; the functions are those of MPI_Grequest_start.
     unsafe {
         status::write(status, &done.status);
-        done.generalized.map_or(Ok(()), |functions| generalized::call_query(&functions, status))
+        if let Some(functions) = done.generalized {
+            return generalized::call_query(&functions, status);
+        }
     }
+    raised(done.comm, done.error)
+}
+
+/// As [`show`], of several: each status tells how its request ended when one of them failed (section 3.7.6: as in Waitsome).
+///
+/// # Safety
+/// The program's statuses, as many as requests.
+unsafe fn show_several(
+    requests: impl Iterator<Item = MPI_Request>,
+    statuses: *mut MPI_Status,
+) -> Result<(), Raised> {
+    let mut several = Several::new(statuses);
+    for request in requests {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let shown = show(peek(request), element(statuses, several.number));
+            several.ended(shown);
+        }
+    }
+    several.result()
 }
 
 fn peek(request: MPI_Request) -> Done {
@@ -84,7 +108,7 @@ pub(crate) unsafe fn request_get_status(
     // SAFETY: the entry has refused a null flag; the program's status.
     unsafe {
         flag.write(c_int::from(done));
-        if done { show(&peek(request), status) } else { Ok(()) }
+        if done { show(peek(request), status) } else { Ok(()) }
     }
 }
 
@@ -104,7 +128,7 @@ pub(crate) unsafe fn request_get_status_any(
         index.write(found.map_or(abi::MPI_UNDEFINED, |found| found as c_int));
         flag.write(c_int::from(idle || found.is_some()));
         match found {
-            Some(found) => show(&peek(requests[found]), status),
+            Some(found) => show(peek(requests[found]), status),
             None => {
                 if idle {
                     status::write(status, &MpiStatus::EMPTY);
@@ -128,13 +152,8 @@ pub(crate) unsafe fn request_get_status_all(
     // SAFETY: the entry has refused a null flag; the program's statuses.
     unsafe {
         flag.write(c_int::from(done));
-        if done {
-            for (index, &request) in requests.iter().enumerate() {
-                show(&peek(request), element(statuses, index))?;
-            }
-        }
+        if done { show_several(requests.iter().copied(), statuses) } else { Ok(()) }
     }
-    Ok(())
 }
 
 /// `MPI_Request_get_status_some` (section 3.7.6).
@@ -157,8 +176,7 @@ pub(crate) unsafe fn request_get_status_some(
         outcount.write(done.len() as c_int);
         for (place, &index) in done.iter().enumerate() {
             indices.add(place).write(index as c_int);
-            show(&peek(requests[index]), element(statuses, place))?;
         }
+        show_several(done.iter().map(|&index| requests[index]), statuses)
     }
-    Ok(())
 }

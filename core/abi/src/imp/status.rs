@@ -1,7 +1,8 @@
 //! `MPI_Status` in memory: how counts and cancellation are kept in its hidden part (sections 3.2.5 and 13.3).
 //!
-//! Hidden integers 0 and 1 hold the byte count, 64 bits wide at an alignment of 4; integer 2 is 1 when the operation
-//! was cancelled. A status made by hand (all zero) reads as "0 bytes, not cancelled".
+//! Hidden integers 0 and 1 hold the byte count, 64 bits wide at an alignment of 4; the lowest bit of integer 2 says whether the
+//! operation was cancelled. The bits above it are those of the byte count above 64, which only a program can set (section 13.3). A
+//! status made by hand (all zero) reads as "0 bytes, not cancelled".
 
 use std::ffi::c_int;
 
@@ -16,6 +17,8 @@ use crate::raise::Raised;
 const BYTES_LOW: usize = 0;
 const BYTES_HIGH: usize = 1;
 const CANCELLED: usize = 2;
+/// Place of the byte count's bits above 64 in the integer of [`CANCELLED`].
+const ABOVE: u32 = 1;
 
 /// Writes everything but `MPI_ERROR`, which single-status calls leave alone (section 3.2.5); the empty status has
 /// `MPI_SUCCESS` there (section 3.7.3).
@@ -69,8 +72,10 @@ pub(crate) unsafe fn write_message(status: *mut MPI_Status, from: &weft_engine::
     }
 }
 
-fn bytes(status: &MPI_Status) -> u64 {
-    u64::from(status.internal[BYTES_LOW] as u32) | u64::from(status.internal[BYTES_HIGH] as u32) << 32
+fn bytes(status: &MPI_Status) -> u128 {
+    let [low, high, above, ..] = status.internal.map(|word| word as u32);
+    let low = u64::from(low) | u64::from(high) << 32;
+    u128::from(low) | u128::from(above >> ABOVE) << 64
 }
 
 /// Lends the status of an argument that must not be `MPI_STATUS_IGNORE`.
@@ -147,12 +152,14 @@ pub(crate) unsafe fn status_set_elements(
         counts::bytes_of_elements(elements, of).ok_or_else(|| {
             Error::new(
                 ErrorClass::COUNT,
-                format!("{count} basic elements of this datatype do not fit 64 bits of bytes"),
+                format!("count is {count}, but this datatype has no basic elements"),
             )
         })
     })?;
     status.internal[BYTES_LOW] = bytes as c_int;
     status.internal[BYTES_HIGH] = (bytes >> 32) as c_int;
+    // Below 2^63 elements of less than 2^32 bytes each.
+    status.internal[CANCELLED] = status.internal[CANCELLED] & 1 | ((bytes >> 64) as c_int) << ABOVE;
     Ok(())
 }
 
@@ -169,13 +176,14 @@ pub(crate) unsafe fn status_set_elements_x(
 /// `MPI_Status_set_cancelled` (section 13.3).
 pub(crate) unsafe fn status_set_cancelled(status: *mut MPI_Status, flag: c_int) -> Result<(), Raised> {
     // SAFETY: the program passes a status.
-    unsafe { required(status)? }.internal[CANCELLED] = c_int::from(flag != 0);
+    let status = unsafe { required(status)? };
+    status.internal[CANCELLED] = status.internal[CANCELLED] & !1 | c_int::from(flag != 0);
     Ok(())
 }
 
 /// `MPI_Test_cancelled` (section 3.8.4).
 pub(crate) unsafe fn test_cancelled(status: *const MPI_Status, flag: *mut c_int) -> Result<(), Raised> {
     // SAFETY: the program passes a status; the entry has refused a null flag.
-    unsafe { flag.write(required(status.cast_mut())?.internal[CANCELLED]) };
+    unsafe { flag.write(required(status.cast_mut())?.internal[CANCELLED] & 1) };
     Ok(())
 }

@@ -46,6 +46,7 @@ mod tests;
 
 pub use receiving::ReceiveSide;
 pub use sides::SendSide;
+pub(crate) use terms::PartsOutlook;
 pub use terms::{Counterpart, Partitions};
 pub use weft_engine::board::Board;
 

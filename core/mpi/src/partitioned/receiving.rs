@@ -5,7 +5,7 @@ use super::runs::Arrived;
 use super::sides::{Moving, WHOLE_BY_STAGE, Way, already_active, first_of_parts, way};
 
 use super::staged::Staged;
-use super::terms::{Answer, Counterpart, Introduction, Partitions};
+use super::terms::{Answer, Counterpart, Introduction, Partitions, PartsOutlook};
 use crate::request::{Done, MpiStatus};
 use std::ops::Range;
 use std::sync::Arc;
@@ -71,15 +71,10 @@ impl ReceiveSide {
         }
     }
 
-    /// Words for a receive that is not done, and the sender.
-    pub(crate) fn outlook(&self) -> (String, Option<PeerId>) {
-        let of = self.partitions.number;
-        match self.from {
-            Some(from) => {
-                (format!("source={}, tag={}, {of} partitions", from.source.0, from.tag.0), Some(from.peer))
-            }
-            None => (format!("{of} partitions"), None),
-        }
+    /// A receive that is not done.
+    pub(crate) fn outlook(&self) -> PartsOutlook {
+        let words = format!("{} partitions", self.partitions.number);
+        PartsOutlook { other: self.from, words, needs: true }
     }
 
     /// Waits for the sender's introduction.
@@ -545,6 +540,7 @@ impl ReceiveSide {
     }
 
     pub(crate) fn peek(&self) -> Done {
-        Done { keeps_handle: true, ..Done::new(self.status()) }
+        let error = self.error.clone().filter(|_| self.active);
+        Done { error, comm: self.comm, keeps_handle: true, ..Done::new(self.status()) }
     }
 }

@@ -3,7 +3,7 @@
 use super::gathered::Gathering;
 use super::refused;
 use super::runs::Ready;
-use super::terms::{Answer, Counterpart, Introduction, Partitions};
+use super::terms::{Answer, Counterpart, Introduction, Partitions, PartsOutlook};
 use crate::request::{Done, MpiStatus};
 use std::ops::Range;
 use std::sync::Arc;
@@ -182,19 +182,15 @@ impl SendSide {
         }
     }
 
-    /// Words for a send that is not done, and the receiver when the send waits for it; otherwise the program has to mark
-    /// partitions.
-    pub(crate) fn outlook(&self) -> (String, Option<PeerId>) {
+    /// A send that is not done. While partitions are missing that the receive is ready for, the program has to mark them.
+    pub(crate) fn outlook(&self) -> PartsOutlook {
         let of = self.partitions.number;
-        match self.to {
-            Some(to) if !self.is_granted() => {
-                (format!("tag={}, {of} partitions, the receive is not started", to.tag.0), Some(to.peer))
-            }
-            Some(to) if !self.handed_over => {
-                (format!("tag={}, not all of {of} partitions are ready", to.tag.0), None)
-            }
-            to => (format!("{of} partitions on their way"), to.map(|to| to.peer)),
-        }
+        let (words, needs) = match self.to {
+            Some(_) if !self.is_granted() => (format!("{of} partitions, the receive is not started"), true),
+            Some(_) if !self.handed_over => (format!("not all of {of} partitions are ready"), false),
+            _ => (format!("{of} partitions on their way"), true),
+        };
+        PartsOutlook { other: self.to, words, needs }
     }
 
     /// Tells the receiver which request this is.
@@ -605,12 +601,16 @@ impl SendSide {
         let active = std::mem::replace(&mut self.active, false);
         self.gathering.end();
         self.ready.board().close();
-        let error = if active { self.error.clone() } else { None };
-        let status = if active { MpiStatus::NO_MESSAGE } else { MpiStatus::EMPTY };
-        Done { error, comm: self.comm, keeps_handle: true, ..Done::new(status) }
+        self.done(active)
     }
 
     pub(crate) fn peek(&self) -> Done {
-        Done { keeps_handle: true, ..Done::new(MpiStatus::EMPTY) }
+        self.done(self.active)
+    }
+
+    fn done(&self, active: bool) -> Done {
+        let error = self.error.clone().filter(|_| active);
+        let status = if active { MpiStatus::NO_MESSAGE } else { MpiStatus::EMPTY };
+        Done { error, comm: self.comm, keeps_handle: true, ..Done::new(status) }
     }
 }

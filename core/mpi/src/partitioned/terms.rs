@@ -46,6 +46,16 @@ pub struct Counterpart {
     pub tag: Tag,
 }
 
+/// What one side waits for, as the watchdog tells it.
+pub(crate) struct PartsOutlook {
+    /// `None` for `MPI_PROC_NULL`.
+    pub other: Option<Counterpart>,
+    /// Partitions, and what is wrong with them.
+    pub words: String,
+    /// Whether the other process has to do something.
+    pub needs: bool,
+}
+
 /// What the receiver answers to a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {

@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use weft_datatype::Scratch;
 use weft_engine::world::World;
-use weft_engine::{Clock, MessageId, RequestId};
+use weft_engine::{Clock, MessageId, RequestId, SendMode};
 use weft_types::{ContextId, Handle, abi};
 
 const COMM: Handle = Handle(abi::MPI_COMM_WORLD);
@@ -43,8 +43,8 @@ enum Open {
 
 #[derive(Clone, Copy)]
 enum Port {
-    /// Destination, tag, whether it is synchronous.
-    Send(u32, i32, bool),
+    /// Destination, tag, mode.
+    Send(u32, i32, SendMode),
     Recv(Wanted),
 }
 
@@ -65,6 +65,8 @@ struct Member {
     recvs: Vec<Received>,
     /// The memory of sends whose requests were freed before they had ended.
     freed: Vec<Arc<Scratch>>,
+    /// Receives whose requests were freed before they had ended.
+    freed_recvs: Vec<(Handle, usize)>,
     next: u64,
 }
 
@@ -72,6 +74,8 @@ struct Program {
     world: World,
     members: Vec<Member>,
     pairs: Vec<Pair>,
+    /// Counts what happens.
+    now: u64,
     /// How often something happened that does not happen by itself.
     met: BTreeMap<&'static str, u64>,
 }
@@ -120,11 +124,12 @@ impl Program {
                 sends: Vec::new(),
                 recvs: Vec::new(),
                 freed: Vec::new(),
+                freed_recvs: Vec::new(),
                 next: 0,
             }
         });
         let members = members.collect();
-        Program { world, members, pairs: Vec::new(), met: BTreeMap::new() }
+        Program { world, members, pairs: Vec::new(), now: 0, met: BTreeMap::new() }
     }
 
     fn meet(&mut self, what: &'static str) {
@@ -186,6 +191,7 @@ impl Program {
         if !matches!(self.members[rank].threads[thread], Thread::Free) {
             return self.look(rank, thread);
         }
+        self.look_after_freed(rank);
         let open = self.members[rank].open.len();
         let some = self.below(open.max(1));
         match self.below(30) {
@@ -242,6 +248,7 @@ fn run(seed: u64) -> BTreeMap<&'static str, u64> {
     for _ in 0..steps {
         let rank = program.below(program.members.len());
         let thread = program.below(program.members[rank].threads.len());
+        program.now += 1;
         program.act(rank, thread);
         let turns = program.below(12);
         program.progress(turns);
@@ -254,16 +261,21 @@ fn run(seed: u64) -> BTreeMap<&'static str, u64> {
 }
 
 /// What some of a hundred programs must have met, so that no kind of call is left out unnoticed.
-const KINDS: [&str; 9] = [
+const KINDS: [&str; 14] = [
     "buffer too small",
     "cancelled receive",
     "cancelled send",
     "early partition",
+    "empty message",
+    "freed receive",
     "freed send",
     "matched probe",
     "partitioned start",
+    "persistent ready send",
     "ready send",
+    "short message",
     "synchronous send",
+    "truncated receive",
 ];
 
 /// How to see the failure of a seed again.

@@ -1,9 +1,9 @@
 //! The calls of a random program.
 
-use super::model::{Received, Sent, Wanted};
+use super::model::{Received, Sent, UNTOUCHED, Wanted};
 use super::{COMM, CONTEXTS, Open, Port, Program, ROOM, Thread};
 use crate::persistent::Operation;
-use crate::request::{engine_handle, started_handle};
+use crate::request::{Done, engine_handle, started_handle};
 use std::sync::Arc;
 use weft_datatype::Scratch;
 use weft_engine::{Envelope, MessageId, Selector, SendMode};
@@ -12,6 +12,31 @@ use weft_types::{ErrorClass, PeerId, Rank, Tag};
 pub(super) fn selector((context, source, tag): Wanted) -> Selector {
     let context = CONTEXTS[context];
     Selector { context, peer: source.map(PeerId), source: source.map(Rank), tag: tag.map(Tag) }
+}
+
+/// Bytes in which a message says who sent it and as which. Shorter ones have the beginning of their number.
+pub(super) const IDENTITY: usize = 8;
+
+/// Writes that into a message.
+fn stamp(data: &mut [u8], rank: usize, number: usize) {
+    match data.first_chunk_mut::<IDENTITY>() {
+        Some(first) => {
+            first[..4].copy_from_slice(&(rank as u32).to_le_bytes());
+            first[4..].copy_from_slice(&(number as u32).to_le_bytes());
+        }
+        None => {
+            // No byte is that of a room without a message.
+            let number = (number % usize::from(UNTOUCHED)).to_le_bytes();
+            data.iter_mut().zip(number).for_each(|(to, byte)| *to = byte);
+        }
+    }
+}
+
+/// Room for a message.
+fn room() -> Arc<Scratch> {
+    let room = Scratch::new(ROOM);
+    fill(&room, &[UNTOUCHED; ROOM]);
+    room
 }
 
 pub(super) fn fill(room: &Arc<Scratch>, data: &[u8]) {
@@ -27,16 +52,29 @@ pub(super) fn read(room: &Arc<Scratch>) -> Vec<u8> {
 impl Program {
     /// A new message of `rank` on a channel: its number, after the model has been told.
     pub(super) fn message(&mut self, rank: usize, context: usize) -> (usize, Envelope, Arc<Scratch>) {
-        const BORDERS: [usize; 10] = [8, 48, 232, 248, 256, 1024, 2048, 4096, 8192, 40_000];
         let ranks = self.members.len();
         let (to, tag) = (self.below(ranks) as u32, self.below(3) as i32);
-        let length = (BORDERS[self.below(BORDERS.len())] + self.below(3)).max(9) - 1;
+        self.message_to(rank, context, to, tag)
+    }
+
+    /// The same, to this rank with this tag.
+    pub(super) fn message_to(
+        &mut self,
+        rank: usize,
+        context: usize,
+        to: u32,
+        tag: i32,
+    ) -> (usize, Envelope, Arc<Scratch>) {
+        const BORDERS: [usize; 10] = [8, 48, 232, 248, 256, 1024, 2048, 4096, 8192, 40_000];
+        let length = match self.below(6) {
+            0 => self.below(IDENTITY),
+            _ => BORDERS[self.below(BORDERS.len())] + self.below(3) - 1,
+        };
         let number = self.members[rank].sends.len();
         let mut data = vec![0; length];
         let mut random = weft_random(rank as u64 * 100_000 + number as u64);
         data.fill_with(|| random.next().unwrap_or(0));
-        data[..4].copy_from_slice(&(rank as u32).to_le_bytes());
-        data[4..8].copy_from_slice(&(number as u32).to_le_bytes());
+        stamp(&mut data, rank, number);
         let room = Scratch::new(length);
         fill(&room, &data);
         self.members[rank].sends.push(Sent { to, tag, context, data, ..Sent::default() });
@@ -58,7 +96,8 @@ impl Program {
 
     pub(super) fn send(&mut self, rank: usize, blocking: Option<usize>) {
         let context = self.below(2);
-        let (number, envelope, room) = self.message(rank, context);
+        let message = self.message(rank, context);
+        let number = message.0;
         let mode = match self.below(3) {
             0 => SendMode::Synchronous,
             1 if self.is_awaited(rank, number) => {
@@ -67,45 +106,82 @@ impl Program {
             }
             _ => SendMode::Standard,
         };
+        let key = self.send_message(rank, message, mode);
+        self.block(rank, blocking, key);
+    }
+
+    /// Sends a new message.
+    pub(super) fn send_message(
+        &mut self,
+        rank: usize,
+        (number, envelope, room): (usize, Envelope, Arc<Scratch>),
+        mode: SendMode,
+    ) -> u64 {
         self.members[rank].sends[number].synchronous = mode == SendMode::Synchronous;
         let engine = &mut self.members[rank].process.engine;
         let started = engine.send(envelope, mode, room.send_buf(0, room.len())).expect("all live");
-        let key = self.keep(rank, Open::Send(started_handle(started), number, room));
-        self.block(rank, blocking, key);
+        self.keep(rank, Open::Send(started_handle(started), number, room))
     }
 
     /// Whether a receive is posted that this message will certainly get, so that a ready send is correct (section 3.4).
     fn is_awaited(&self, rank: usize, number: usize) -> bool {
         let sent = &self.members[rank].sends[number];
         let destination = &self.members[sent.to as usize];
-        let rivals = self.members.iter().flat_map(|member| &member.sends).filter(|other| {
-            (other.to, other.context) == (sent.to, sent.context) && !other.cancelled && other.got_by.is_none()
-        });
         let is_posted = |open: &Open| match open {
             Open::Recv(_, number) | Open::Port(_, _, Port::Recv(_), Some(number)) => {
                 let recv = &destination.recvs[*number];
-                !recv.cancelled && !recv.withdrawn && recv.got.is_none() && recv.accepts(rank as u32, sent)
+                let is_open = !recv.cancelled && recv.withdrawn.is_none() && recv.got.is_none();
+                // The message itself is the only one that it may still get, so nobody takes it away.
+                is_open && recv.accepts(rank as u32, sent) && self.may_get(sent.to as usize, recv) == 1
             }
             _ => false,
         };
-        // The message itself is the only one that may still come, so nobody takes the receive from it.
-        rivals.count() == 1 && destination.open.iter().any(|(_, open)| is_posted(open))
+        destination.open.iter().any(|(_, open)| is_posted(open))
     }
 
-    /// `MPI_Request_free` of a send under way (section 3.7.3): it is received all the same.
+    /// Messages to a rank that were not received yet, as far as is known, and that this receive there would take.
+    fn may_get(&self, rank: usize, recv: &Received) -> usize {
+        let senders = (0..).zip(&self.members);
+        let sent = senders.flat_map(|(from, member)| member.sends.iter().map(move |sent| (from, sent)));
+        let open = sent.filter(|(from, sent)| {
+            sent.to == rank as u32 && !sent.cancelled && sent.got_by.is_none() && recv.accepts(*from, sent)
+        });
+        open.count() - self.untold(rank, recv.wanted)
+    }
+
+    /// `MPI_Request_free` of a send or receive under way (section 3.7.3): its message is received all the same.
     pub(super) fn free(&mut self, rank: usize, index: usize) {
         let member = &mut self.members[rank];
-        let (key, Open::Send(handle, number, room)) = member.open[index].clone() else { return };
+        let (key, open) = member.open[index].clone();
+        // What was cancelled tells by its status what became of it; and only of a receive of one source and tag, with room for
+        // everything, the message tells the rest.
+        let (handle, withdrawn) = match &open {
+            Open::Send(handle, number, _) => (*handle, member.sends[*number].withdrawn),
+            Open::Recv(handle, number) => {
+                let recv = &member.recvs[*number];
+                let told = matches!(recv.wanted, (_, Some(_), Some(_))) && recv.capacity == ROOM;
+                (*handle, recv.withdrawn.is_some() || !told)
+            }
+            _ => return,
+        };
         let waited_for =
             member.threads.iter().any(|thread| matches!(thread, Thread::Waits(other) if *other == key));
-        // What was cancelled tells by its status what became of it.
-        if waited_for || member.sends[number].withdrawn || member.process.is_done(handle) {
+        if waited_for || withdrawn || member.process.is_done(handle) {
             return;
         }
-        assert_eq!(member.process.free_request(handle).expect("a send under way"), None);
-        member.freed.push(room);
+        assert_eq!(member.process.free_request(handle).expect("an operation under way"), None);
         member.open.remove(index);
-        self.meet("freed send");
+        match open {
+            Open::Send(_, _, room) => {
+                member.freed.push(room);
+                self.meet("freed send");
+            }
+            Open::Recv(_, number) => {
+                member.freed_recvs.push((handle, number));
+                self.meet("freed receive");
+            }
+            _ => unreachable!("seen above"),
+        }
     }
 
     /// `MPI_Iprobe` or `MPI_Improbe`: what it finds is received by who asked.
@@ -142,21 +218,37 @@ impl Program {
     }
 
     pub(super) fn receive(&mut self, rank: usize, wanted: Wanted, blocking: Option<usize>) {
-        let room = Scratch::new(ROOM);
+        const CAPACITIES: [usize; 6] = [0, 5, 48, 240, 2048, 8192];
+        let capacity = match self.below(12) {
+            0 => CAPACITIES[self.below(CAPACITIES.len())],
+            _ => ROOM,
+        };
         let looks = if blocking.is_some() { 1 + self.below(40) as u32 } else { 0 };
+        let room = room();
         let member = &mut self.members[rank];
-        let early = (looks > 0)
-            .then(|| member.process.engine.spin_recv(selector(wanted), &mut room.recv_buf(0, ROOM), looks));
-        let number = member.recvs.len();
+        let mut buffer = room.recv_buf(0, capacity);
+        let early =
+            (looks > 0).then(|| member.process.engine.spin_recv(selector(wanted), &mut buffer, looks));
         if let Some(completion) = early.flatten() {
-            assert_eq!(completion.error, None);
-            member.recvs.push(Received { wanted, room, cancelled: false, withdrawn: false, got: None });
-            return self.got(rank, number, completion.status.into());
+            let number = member.recvs.len();
+            member.recvs.push(Received::new(wanted, &room, capacity));
+            return self.got(rank, number, &Done::of(completion, 0));
         }
-        let request = member.process.engine.recv(selector(wanted), room.recv_buf(0, ROOM)).expect("room");
-        member.recvs.push(Received { wanted, room, cancelled: false, withdrawn: false, got: None });
-        let key = self.keep(rank, Open::Recv(engine_handle(request), number));
+        let key = self.post_into(rank, wanted, &room, capacity);
         self.block(rank, blocking, key);
+    }
+
+    /// `MPI_Irecv` with room for so many bytes.
+    pub(super) fn post(&mut self, rank: usize, wanted: Wanted, capacity: usize) -> u64 {
+        self.post_into(rank, wanted, &room(), capacity)
+    }
+
+    fn post_into(&mut self, rank: usize, wanted: Wanted, room: &Arc<Scratch>, capacity: usize) -> u64 {
+        let member = &mut self.members[rank];
+        let request = member.process.engine.recv(selector(wanted), room.recv_buf(0, capacity)).expect("room");
+        let number = member.recvs.len();
+        member.recvs.push(Received::new(wanted, room, capacity));
+        self.keep(rank, Open::Recv(engine_handle(request), number))
     }
 
     pub(super) fn block(&mut self, rank: usize, blocking: Option<usize>, key: u64) {
@@ -177,13 +269,7 @@ impl Program {
         assert!(wanted.2.is_none_or(|tag| tag == status.tag.0));
         let member = &mut self.members[rank];
         // Its place in the order is kept by an entry without a room.
-        member.recvs.push(Received {
-            wanted,
-            room: Scratch::new(ROOM),
-            cancelled: false,
-            withdrawn: false,
-            got: None,
-        });
+        member.recvs.push(Received::new(wanted, &room(), ROOM));
         self.keep(rank, Open::Message(message, wanted));
         self.meet("matched probe");
         let number = self.members[rank].recvs.len() - 1;
@@ -198,32 +284,35 @@ impl Program {
             return;
         };
         let number = match port {
-            Port::Send(to, tag, synchronous) => {
+            Port::Send(to, tag, mode) => {
                 let number = self.members[rank].sends.len();
                 let mut data = read(&room);
-                data[..4].copy_from_slice(&(rank as u32).to_le_bytes());
-                data[4..8].copy_from_slice(&(number as u32).to_le_bytes());
+                stamp(&mut data, rank, number);
                 fill(&room, &data);
                 self.members[rank].sends.push(Sent {
                     to,
                     tag,
                     context: 0,
                     data,
-                    synchronous,
+                    synchronous: mode == SendMode::Synchronous,
                     ..Sent::default()
                 });
+                if mode == SendMode::Ready {
+                    if self.below(4) > 0 {
+                        self.post(to as usize, (0, Some(rank as u32), Some(tag)), ROOM);
+                    }
+                    if !self.is_awaited(rank, number) {
+                        self.members[rank].sends.pop();
+                        return;
+                    }
+                    self.meet("persistent ready send");
+                }
                 number
             }
             Port::Recv(wanted) => {
-                fill(&room, &vec![0; ROOM]);
+                fill(&room, &[UNTOUCHED; ROOM]);
                 let recvs = &mut self.members[rank].recvs;
-                recvs.push(Received {
-                    wanted,
-                    room: Arc::clone(&room),
-                    cancelled: false,
-                    withdrawn: false,
-                    got: None,
-                });
+                recvs.push(Received::new(wanted, &room, ROOM));
                 recvs.len() - 1
             }
         };
@@ -244,17 +333,18 @@ impl Program {
             let Sent { to, tag, .. } = self.members[rank].sends[number];
             self.members[rank].sends.pop();
             let buffer = room.send_buf(0, room.len());
-            let choice = self.below(3);
-            let operation = match choice {
-                0 => Operation::Buffered(Some(envelope), buffer),
-                1 => Operation::Send(Some(envelope), SendMode::Synchronous, buffer),
-                _ => Operation::Send(Some(envelope), SendMode::Standard, buffer),
+            const MODES: [SendMode; 4] =
+                [SendMode::Standard, SendMode::Synchronous, SendMode::Ready, SendMode::Ready];
+            let mode = MODES[self.below(MODES.len())];
+            let operation = match mode {
+                SendMode::Standard if self.below(2) == 0 => Operation::Buffered(Some(envelope), buffer),
+                _ => Operation::Send(Some(envelope), mode, buffer),
             };
             let handle = self.members[rank].process.persistent(operation, COMM).expect("room");
-            self.keep(rank, Open::Port(handle, room, Port::Send(to, tag, choice == 1), None));
+            self.keep(rank, Open::Port(handle, room, Port::Send(to, tag, mode), None));
         } else {
             let (_, source, tag) = self.wanted();
-            let (wanted, room) = ((comm_world, source, tag), Scratch::new(ROOM));
+            let (wanted, room) = ((comm_world, source, tag), room());
             let operation = Operation::Receive(Some(selector(wanted)), room.recv_buf(0, ROOM));
             let handle = self.members[rank].process.persistent(operation, COMM).expect("room");
             self.keep(rank, Open::Port(handle, room, Port::Recv(wanted), None));
@@ -262,6 +352,7 @@ impl Program {
     }
 
     pub(super) fn cancel(&mut self, rank: usize, index: usize) {
+        let now = self.now;
         let member = &mut self.members[rank];
         let handle = match &member.open[index].1 {
             Open::Send(handle, number, _) | Open::Port(handle, _, Port::Send(..), Some(number)) => {
@@ -269,12 +360,14 @@ impl Program {
                 *handle
             }
             Open::Recv(handle, number) | Open::Port(handle, _, Port::Recv(_), Some(number)) => {
-                member.recvs[*number].withdrawn = true;
+                member.recvs[*number].withdrawn.get_or_insert(now);
                 *handle
             }
             _ => return,
         };
         self.members[rank].process.cancel(handle).expect("can be cancelled");
+        // What is seen from now on may have come after it.
+        self.now += 1;
     }
 
     /// Completes one entry if it is done; false when it is not, or is nothing that completes.
@@ -299,7 +392,7 @@ impl Program {
             return false;
         }
         let done = process.finish(handle);
-        assert_eq!(done.error, None);
+        assert!(done.error.is_none() || !is_send, "{:?}", done.error);
         match open {
             Open::Port(handle, room, port, _) => {
                 self.members[rank].open[index] = (key, Open::Port(handle, room, port, None));
@@ -317,11 +410,11 @@ impl Program {
                 let recv = &mut self.members[rank].recvs[number];
                 recv.cancelled = true;
                 assert!(
-                    read(&recv.room).iter().all(|&byte| byte == 0),
+                    read(&recv.room).iter().all(|&byte| byte == UNTOUCHED),
                     "a cancelled receive changes nothing"
                 );
             }
-            (false, false) => self.got(rank, number, done.status),
+            (false, false) => self.got(rank, number, &done),
         }
         true
     }

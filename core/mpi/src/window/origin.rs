@@ -58,6 +58,11 @@ impl OperationState {
     pub fn take_error(&self) -> Option<Error> {
         self.failed.get().filter(|_| !self.told.swap(true, Ordering::Relaxed)).cloned()
     }
+
+    /// The same, for a call that only looks.
+    pub fn error(&self) -> Option<Error> {
+        self.failed.get().filter(|_| !self.told.load(Ordering::Relaxed)).cloned()
+    }
 }
 
 /// Data up to this size travel in the message; more go straight to their place.

@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 
 use weft::Process;
-use weft::request::{Done, MpiStatus};
+use weft::request::Done;
 
 use super::{
     Several, array, complete_all, count_active, element, finish, instead_of_remembered, take_or_progress,
@@ -89,7 +89,7 @@ unsafe fn complete_some(process: &mut Process, requests: &mut [MPI_Request], sev
         // SAFETY: the caller's promise.
         unsafe {
             let status = element(several.statuses, several.number);
-            if !at_once::complete(process, request, status, &MpiStatus::NO_MESSAGE) {
+            if !at_once::complete(process, request, status) {
                 return;
             }
             several.went_well();

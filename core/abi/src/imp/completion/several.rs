@@ -9,17 +9,17 @@ use super::{element, report};
 use crate::ctypes::*;
 use crate::raise::Raised;
 
-/// A call that completes several requests, one after the other, into the statuses of an array. With an error the call returns
+/// A call that completes several requests, one after the other, into the statuses of an array, or only looks at them. With an error the call returns
 /// `MPI_ERR_IN_STATUS` and every status says how its request ended.
-pub(super) struct Several {
+pub(in crate::imp) struct Several {
     pub(super) statuses: *mut MPI_Status,
-    /// Requests completed.
-    pub(super) number: usize,
+    /// Requests whose statuses are written.
+    pub(in crate::imp) number: usize,
     pub(super) first_error: Option<Raised>,
 }
 
 impl Several {
-    pub(super) fn new(statuses: *mut MPI_Status) -> Several {
+    pub(in crate::imp) fn new(statuses: *mut MPI_Status) -> Several {
         Several { statuses, number: 0, first_error: None }
     }
 
@@ -29,12 +29,19 @@ impl Several {
     /// The program's statuses, long enough for this one.
     pub(super) unsafe fn complete(&mut self, done: Done, request: &mut MPI_Request) {
         // SAFETY: the caller's promise.
-        let (status, result) = unsafe {
-            let status = element(self.statuses, self.number);
-            (status, report(done, request, status))
-        };
+        unsafe {
+            let result = report(done, request, element(self.statuses, self.number));
+            self.ended(result);
+        }
+    }
+
+    /// The next request ended so, and its status is written.
+    ///
+    /// # Safety
+    /// As [`Several::complete`].
+    pub(in crate::imp) unsafe fn ended(&mut self, result: Result<(), Raised>) {
         match result {
-            // SAFETY: as above.
+            // SAFETY: the caller's promise.
             Ok(()) => unsafe { self.went_well() },
             Err(raised) => {
                 if self.first_error.is_none() {
@@ -44,7 +51,7 @@ impl Several {
                     }
                 }
                 // SAFETY: as above.
-                unsafe { set_error(status, raised.code()) };
+                unsafe { set_error(element(self.statuses, self.number), raised.code()) };
                 self.first_error.get_or_insert(raised);
                 self.number += 1;
             }
@@ -64,7 +71,7 @@ impl Several {
         self.number += 1;
     }
 
-    pub(super) fn result(self) -> Result<(), Raised> {
+    pub(in crate::imp) fn result(self) -> Result<(), Raised> {
         match self.first_error {
             None => Ok(()),
             Some(raised) => Err(raised.returning(abi::MPI_ERR_IN_STATUS)),

@@ -363,6 +363,11 @@ impl Slots {
         inside.then(|| unsafe { (*region.object.raw()).mem_desc })
     }
 
+    /// Calls by which the library was given pieces that have not ended.
+    pub(crate) fn pieces_under_way(&self) -> usize {
+        self.pieces.len() - self.free_pieces.len()
+    }
+
     /// Begins pieces by one call of the library: one, or several reads of one peer's memory, at most [`MOST_TOGETHER`].
     pub(crate) fn begin(&mut self, pieces: &[Piece]) -> std::result::Result<(), Denied> {
         let first = pieces[0];

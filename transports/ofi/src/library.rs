@@ -76,7 +76,9 @@ fn linker_error() -> String {
 impl Library {
     fn open() -> std::result::Result<Library, String> {
         let other = OTHER.get().map(|other| CString::new(other.as_os_str().as_bytes()));
-        let other = other.transpose().map_err(|_| "the name of the file in place of libfabric has a zero".to_owned())?;
+        let other = other
+            .transpose()
+            .map_err(|_| "the name of the file in place of libfabric has a zero".to_owned())?;
         let file = other.as_deref().unwrap_or(FILE);
         // SAFETY: loading runs the constructors of libfabric and of what it links with, as for any program linked with it.
         let handle =

@@ -124,7 +124,8 @@ impl Ofi {
         }
         let mut begun = false;
         while let Some(piece) = parts.next() {
-            let taken = if self.has_place_for_piece() { self.slots.begin(&[piece]) } else { Err(Denied::Again) };
+            let taken =
+                if self.has_place_for_piece() { self.slots.begin(&[piece]) } else { Err(Denied::Again) };
             match taken {
                 Ok(()) => {
                     self.requests += 1;

@@ -3,13 +3,21 @@
 
 mod world;
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::path::PathBuf;
 use std::sync::OnceLock;
+use std::sync::atomic::AtomicU8;
+use std::time::Duration;
 use weft_api::kit::{self, Fabric};
+use weft_api::verbs::Access;
+use weft_api::zero_copy::{LocalRun, MemoryRange, RemoteRun, TO_BE_READ, Token};
+use weft_api::{Bell, Pollable, Transport};
 use weft_ofi::offer::Carrier;
 use weft_ofi::select::Wanted;
-use weft_ofi::{Ofi, use_library};
+use weft_ofi::{Ofi, OfiBell, use_library};
+use weft_types::{ContextId, PeerId, Rank, Tag};
+use weft_wire::{Header, Kind};
 use world::{Cards, all, open};
 
 type Count = unsafe extern "C" fn(*const c_char, *const c_char) -> u64;
@@ -156,4 +164,99 @@ fn everything_that_is_hard_at_once() {
         assert!(count("mean", what) > 0, "{what}");
     }
     assert!(count("mean", "widest key") <= u64::from(u16::MAX));
+}
+
+fn pair(provider: &str) -> Processes {
+    let mut fabric = Processes::new(2, &wanted(provider, None));
+    for (me, peer) in [(0, 1), (1, 0)] {
+        fabric.ends[me].connect(PeerId(peer)).unwrap();
+    }
+    // Until there is a connection everything is refused.
+    let (mut sent, mut rounds) = (false, 0);
+    while fabric.ends[1].peek(PeerId(0)).is_none() {
+        sent = sent || send(&mut fabric, b"word");
+        rounds += 1;
+        assert!(rounds < 100_000, "{provider}: no connection");
+        fabric.ends.iter_mut().for_each(|end| {
+            end.progress();
+        });
+    }
+    fabric
+}
+
+fn send(fabric: &mut Processes, payload: &[u8]) -> bool {
+    let header = Header::new(Kind::Eager, ContextId(8), Rank(1), Tag(0));
+    fabric.ends[0].send_inline(PeerId(1), header, payload).is_ok()
+}
+
+/// A program may register memory as often as it likes, also where keys are short.
+#[test]
+fn keys_of_two_bytes_come_again_when_all_were_used() {
+    let wanted = wanted("mean", None);
+    let mut end = Processes::new(1, &wanted).ends.remove(0);
+    let memory = [0_u64; 8];
+    let range = MemoryRange { address: memory.as_ptr() as u64, length: 64 };
+    let kept = end.register(range, TO_BE_READ).unwrap();
+    for _ in 0..70_000 {
+        let region = end.register(range, TO_BE_READ).unwrap();
+        assert_ne!(region.remote.key, kept.remote.key, "another region's");
+        end.deregister(region.id);
+    }
+}
+
+/// Requests on memory that wait for places do not keep messages from theirs.
+#[test]
+fn messages_leave_whatever_waits() {
+    let mut fabric = pair("mean");
+    let memory: Vec<AtomicU8> = (0..1 << 20).map(|_| AtomicU8::new(0)).collect();
+    let range = MemoryRange { address: memory.as_ptr() as u64, length: memory.len() as u64 };
+    let there = fabric.ends[1].register(range, Access::ALL).unwrap();
+    let here = fabric.ends[0].register(range, Access::ALL).unwrap();
+    let from = [RemoteRun { memory: there.remote, length: range.length }];
+    let into = [LocalRun { address: range.address, length: range.length, region: here.id }];
+    assert_eq!(fabric.ends[0].get(PeerId(1), &from, &into, Token(1)), Ok(()), "in hundreds of pieces");
+    for _ in 0..20 {
+        assert!(send(&mut fabric, b"word"), "the pieces take all places");
+        fabric.ends.iter_mut().for_each(|end| {
+            end.progress();
+        });
+    }
+}
+
+const LONG: Duration = Duration::from_secs(60);
+
+/// Who waits sleeps until the provider wakes him where it can, and a moment where it cannot.
+#[test]
+fn sleepers_are_woken_or_nap() {
+    let mut fabric = pair("verbs;ofi_rxm");
+    fabric.ends[1].advance(PeerId(0));
+    let mut rounds = 0;
+    let bell = fabric.ends[1].bell();
+    bell.arm();
+    while bell.limit(LONG) < LONG {
+        fabric.ends.iter_mut().for_each(|end| {
+            end.progress();
+        });
+        rounds += 1;
+        assert!(rounds < 10_000, "nothing is under way, and nobody may sleep");
+    }
+    assert!(!is_readable(&bell), "nothing has come");
+    assert!(send(&mut fabric, b"word"));
+    fabric.ends[0].progress();
+    assert!(is_readable(&bell), "a message has come");
+    bell.disarm();
+
+    let mut fabric = pair("psm2");
+    let bell = fabric.ends[1].bell();
+    bell.arm();
+    fabric.ends[1].progress();
+    assert!(bell.limit(LONG) < Duration::from_millis(10), "nobody would wake it");
+    bell.disarm();
+}
+
+fn is_readable(bell: &OfiBell) -> bool {
+    let mut list = Vec::new();
+    bell.descriptors(&mut list);
+    let mut polled: Vec<PollFd<'_>> = list.into_iter().map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+    poll(&mut polled, PollTimeout::ZERO).unwrap() > 0
 }

@@ -116,7 +116,8 @@ fn arrive(world: &mut World, at: usize) {
             Arrival::Message { bytes, tag } => {
                 let end = world.ends.get_mut(&at).expect("an open end");
                 let place = end.receives.iter().position(|receive| receive.tag == tag);
-                let Some(Receive { context, room, .. }) = place.and_then(|place| end.receives.remove(place)) else {
+                let Some(Receive { context, room, .. }) = place.and_then(|place| end.receives.remove(place))
+                else {
                     end.inbox.insert(pick, Arrival::Message { bytes, tag });
                     return;
                 };

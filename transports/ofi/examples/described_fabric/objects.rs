@@ -357,7 +357,8 @@ unsafe extern "C" fn remove(vector: *mut fid_av, places: *mut u64, count: usize,
     for at in 0..count {
         // SAFETY: a list of so many.
         let place = unsafe { *places.add(at) };
-        let entry = world.vectors.get_mut(&(vector as usize)).and_then(|vector| vector.places.get_mut(&place));
+        let entry =
+            world.vectors.get_mut(&(vector as usize)).and_then(|vector| vector.places.get_mut(&place));
         let Some((number, removed)) = entry else { misuse("an address is removed that is not there") };
         *removed = true;
         let number = *number;

@@ -346,11 +346,21 @@ fn valid(endpoint: *mut fid_ep, asked: (u32, u32), have: u32, count: *mut usize)
     0
 }
 
-unsafe extern "C" fn is_sum(endpoint: *mut fid_ep, datatype: u32, operation: u32, count: *mut usize) -> c_int {
+unsafe extern "C" fn is_sum(
+    endpoint: *mut fid_ep,
+    datatype: u32,
+    operation: u32,
+    count: *mut usize,
+) -> c_int {
     valid(endpoint, (datatype, operation), FI_SUM, count)
 }
 
-unsafe extern "C" fn is_exchange(endpoint: *mut fid_ep, datatype: u32, operation: u32, count: *mut usize) -> c_int {
+unsafe extern "C" fn is_exchange(
+    endpoint: *mut fid_ep,
+    datatype: u32,
+    operation: u32,
+    count: *mut usize,
+) -> c_int {
     valid(endpoint, (datatype, operation), FI_CSWAP, count)
 }
 
@@ -358,7 +368,8 @@ unsafe extern "C" fn is_exchange(endpoint: *mut fid_ep, datatype: u32, operation
 fn next(queue: usize, failed: bool) -> Option<Entry> {
     let mut world = world();
     let entries = &mut world.queues.get_mut(&queue)?.entries;
-    let entry = entries.pop_front_if(|entry| (entry.error != 0) == failed)?;
+    entries.front().filter(|entry| (entry.error != 0) == failed)?;
+    let entry = entries.pop_front()?;
     if let Some(end) = world.ends.get_mut(&entry.end) {
         match entry.place {
             Place::Sends => end.sending -= 1,

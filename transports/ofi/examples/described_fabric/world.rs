@@ -91,12 +91,23 @@ pub(crate) struct Remote {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Work {
-    Message { from: Local, tag: Option<u64> },
+    Message {
+        from: Local,
+        tag: Option<u64>,
+    },
     /// One that was copied at once, and has no context.
-    Copied { bytes: Vec<u8>, tag: Option<u64> },
+    Copied {
+        bytes: Vec<u8>,
+        tag: Option<u64>,
+    },
     Read(Vec<(Local, Remote)>),
     Write(Vec<(Local, Remote)>),
-    Atomic { operand: Local, compared: Option<Local>, found: Local, at: Remote },
+    Atomic {
+        operand: Local,
+        compared: Option<Local>,
+        found: Local,
+        at: Remote,
+    },
 }
 
 impl Work {
@@ -133,9 +144,15 @@ pub(crate) struct Receive {
 /// What has come to an end.
 #[derive(Debug)]
 pub(crate) enum Arrival {
-    Message { bytes: Vec<u8>, tag: Option<u64> },
+    Message {
+        bytes: Vec<u8>,
+        tag: Option<u64>,
+    },
     /// An end of this address wants something of the memory here.
-    Request { from: usize, operation: Operation },
+    Request {
+        from: usize,
+        operation: Operation,
+    },
 }
 
 #[derive(Debug)]
@@ -214,7 +231,8 @@ impl World {
 
     pub(crate) fn count(&self, profile: usize, what: &str) -> u64 {
         if what == "alive" {
-            return self.things.values().filter(|thing| thing.open && thing.profile == profile).count() as u64;
+            return self.things.values().filter(|thing| thing.open && thing.profile == profile).count()
+                as u64;
         }
         self.counts.get(profile).and_then(|counts| counts.get(what)).copied().unwrap_or(0)
     }
@@ -267,8 +285,12 @@ impl World {
                 // What had ended is discarded, as a provider may.
                 queue.entries.retain(|entry| entry.end != at);
             }
-            let left: Vec<usize> =
-                self.contexts.iter().filter(|(_, claim)| claim.end == at).map(|(&context, _)| context).collect();
+            let left: Vec<usize> = self
+                .contexts
+                .iter()
+                .filter(|(_, claim)| claim.end == at)
+                .map(|(&context, _)| context)
+                .collect();
             left.into_iter().for_each(|context| self.give_up(context));
         }
     }
@@ -301,8 +323,8 @@ impl World {
     pub(crate) fn give_up(&mut self, context: usize) {
         let Some(Claim { bytes, stamp, .. }) = self.contexts.remove(&context) else { return };
         // SAFETY: as in `claim`; it is still the provider's.
-        let intact = (0..bytes / 8)
-            .all(|word| unsafe { (context as *const u64).add(word).read_unaligned() } == stamp);
+        let intact =
+            (0..bytes / 8).all(|word| unsafe { (context as *const u64).add(word).read_unaligned() } == stamp);
         if !intact {
             misuse("a context was touched before its operation has ended");
         }
@@ -328,7 +350,10 @@ impl World {
             misuse("a descriptor is given with memory outside of its region");
         }
         if region.rights & local.right != local.right {
-            misuse(format!("a region is used for {:#x}, and was registered for {:#x}", local.right, region.rights));
+            misuse(format!(
+                "a region is used for {:#x}, and was registered for {:#x}",
+                local.right, region.rights
+            ));
         }
     }
 

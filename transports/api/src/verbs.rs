@@ -171,8 +171,33 @@ pub enum QueuePairState {
     ReadyToReceive,
     /// Packets are taken and sent.
     ReadyToSend,
+    /// Packets are taken; requests that have begun end, and no other begins.
+    SendQueueDrained,
+    /// A datagram could not be sent: packets are taken, and what is posted to be sent completes as flushed.
+    SendQueueError,
     /// Nothing moves any more; everything posted completes as flushed.
     Error,
+}
+
+impl QueuePairState {
+    /// Whether the owner may bring a queue pair of a service from this state to another one (section 10.3.1; `ibv_modify_qp(3)`). To
+    /// *send queue error* nobody brings one: a datagram that cannot be sent does. From a state to itself only attributes change,
+    /// which is no transition here.
+    pub fn may_become(self, next: QueuePairState, service: Service) -> bool {
+        use QueuePairState::{
+            Error, Initialised, ReadyToReceive, ReadyToSend, Reset, SendQueueDrained, SendQueueError,
+        };
+        match (self, next) {
+            (from, to) if from == to => false,
+            (_, Reset | Error)
+            | (Reset, Initialised)
+            | (Initialised, ReadyToReceive)
+            | (ReadyToReceive | SendQueueDrained, ReadyToSend)
+            | (ReadyToSend, SendQueueDrained) => true,
+            (SendQueueError, ReadyToSend) => service == Service::Datagram,
+            _ => false,
+        }
+    }
 }
 
 /// Why a device refused a call. Nothing has happened.

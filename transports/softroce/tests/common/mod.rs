@@ -217,6 +217,13 @@ pub fn connect(network: &mut Network, devices: [usize; 2], plan: &Plan) -> [End;
             .unwrap();
         End { device, pair, sends, receives, keys }
     });
+    reconnect(network, ends, plan);
+    ends.sort_by_key(|end| end.device);
+    ends
+}
+
+/// Brings both ends of a connection that was made, or reset, to *ready to send*.
+pub fn reconnect(network: &mut Network, ends: [End; 2], plan: &Plan) {
     for me in 0..2 {
         let (own, other) = (ends[me], ends[1 - me]);
         let d = &mut network.devices[own.device];
@@ -235,6 +242,4 @@ pub fn connect(network: &mut Network, devices: [usize; 2], plan: &Plan) -> [End;
         d.ready_to_send(own.pair, Some(Sending { first_packet: plan.first_packets[me], ..plan.sending }))
             .unwrap();
     }
-    ends.sort_by_key(|end| end.device);
-    ends
 }

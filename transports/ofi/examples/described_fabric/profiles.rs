@@ -114,6 +114,7 @@ pub(crate) static PROFILES: &[Profile] = &[
         addr_format: FI_ADDR_CXI,
         inject: 192,
         progress: Progress::Leaving,
+        late: 0,
         foreign: true,
         ..PLAIN
     },

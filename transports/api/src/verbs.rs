@@ -408,6 +408,14 @@ pub trait Hca {
         ends: Option<(Remote, Sending)>,
     ) -> Result<(), HcaRefusal>;
 
+    /// Brings a queue pair for datagrams back to *ready to send* after one of them could not be sent, which has stopped its send queue
+    /// ([`QueuePairState::SendQueueError`]): to be said when the completion with the error was polled. What was posted before it was said
+    /// completes as flushed.
+    ///
+    /// # Errors
+    /// See [`HcaRefusal`]; some devices put such a queue pair into *error*, from where it does not come back.
+    fn resume_queue_pair(&mut self, number: QueuePairNumber) -> Result<(), HcaRefusal>;
+
     /// Puts a queue pair into *error*: nothing arrives at it any more, and everything posted completes as flushed. What had
     /// arrived can still be polled; [`Hca::destroy_queue_pair`] comes after that.
     fn stop_queue_pair(&mut self, number: QueuePairNumber);

@@ -172,14 +172,14 @@ impl Ofi {
         // One turn of the list, which keeps its order for each peer: one that takes nothing holds up no other.
         let mut refusing = Vec::new();
         let mut left = self.waiting.len();
-        while left > 0 && self.has_place_for_piece() {
+        while left > 0 {
             let Some((number, piece)) = self.waiting.pop_front() else { return };
             left -= 1;
             if self.peers[number as usize].gone {
                 self.operations.piece_ended(piece.operation, false, 0);
                 continue;
             }
-            if refusing.contains(&number) {
+            if refusing.contains(&number) || !self.has_place_for_piece() {
                 self.waiting.push_back((number, piece));
                 continue;
             }

@@ -85,7 +85,7 @@ pub(crate) struct Requester {
     /// Nothing that is under way asks, and that has lasted too long: the last packet shall.
     overdue: bool,
     /// Most requests that are posted and not complete.
-    room: usize,
+    room: u32,
     /// No request begins.
     draining: bool,
     /// Of the last request that has begun, the rest is still to be asked for.
@@ -123,7 +123,7 @@ impl Requester {
             went_back_at: None,
             asked: first.minus(1),
             overdue: false,
-            room: room as usize,
+            room,
             draining: false,
             midway: false,
         }
@@ -255,7 +255,7 @@ impl Requester {
         last && entry.request.signaled
             || psn.plus(1).ahead_of(self.unacknowledged) >= self.window.packets() as i32
             || psn.ahead_of(self.asked) >= (self.window.packets() / 8).max(ACK_EVERY) as i32
-            || newest && (self.draining || self.overdue || self.len() * 2 >= self.room)
+            || newest && (self.draining || self.overdue || self.len() * 2 >= self.room as usize)
     }
 
     /// Gives the next posted entry its packet numbers. False when there is none, or it must not start.

@@ -171,8 +171,33 @@ pub enum QueuePairState {
     ReadyToReceive,
     /// Packets are taken and sent.
     ReadyToSend,
+    /// Packets are taken; requests that have begun end, and no other begins.
+    SendQueueDrained,
+    /// A datagram could not be sent: packets are taken, and what is posted to be sent completes as flushed.
+    SendQueueError,
     /// Nothing moves any more; everything posted completes as flushed.
     Error,
+}
+
+impl QueuePairState {
+    /// Whether the owner may bring a queue pair of a service from this state to another one (section 10.3.1; `ibv_modify_qp(3)`). To
+    /// *send queue error* nobody brings one: a datagram that cannot be sent does. From a state to itself only attributes change,
+    /// which is no transition here.
+    pub fn may_become(self, next: QueuePairState, service: Service) -> bool {
+        use QueuePairState::{
+            Error, Initialised, ReadyToReceive, ReadyToSend, Reset, SendQueueDrained, SendQueueError,
+        };
+        match (self, next) {
+            (from, to) if from == to => false,
+            (_, Reset | Error)
+            | (Reset, Initialised)
+            | (Initialised, ReadyToReceive)
+            | (ReadyToReceive | SendQueueDrained, ReadyToSend)
+            | (ReadyToSend, SendQueueDrained) => true,
+            (SendQueueError, ReadyToSend) => service == Service::Datagram,
+            _ => false,
+        }
+    }
 }
 
 /// Why a device refused a call. Nothing has happened.
@@ -382,6 +407,14 @@ pub trait Hca {
         number: QueuePairNumber,
         ends: Option<(Remote, Sending)>,
     ) -> Result<(), HcaRefusal>;
+
+    /// Brings a queue pair for datagrams back to *ready to send* after one of them could not be sent, which has stopped its send queue
+    /// ([`QueuePairState::SendQueueError`]): to be said when the completion with the error was polled. What was posted before it was said
+    /// completes as flushed.
+    ///
+    /// # Errors
+    /// See [`HcaRefusal`]; some devices put such a queue pair into *error*, from where it does not come back.
+    fn resume_queue_pair(&mut self, number: QueuePairNumber) -> Result<(), HcaRefusal>;
 
     /// Puts a queue pair into *error*: nothing arrives at it any more, and everything posted completes as flushed. What had
     /// arrived can still be polled; [`Hca::destroy_queue_pair`] comes after that.

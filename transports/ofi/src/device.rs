@@ -4,10 +4,12 @@
 //! which nobody can touch while the library has them, and everything is closed before the memory goes.
 
 mod group;
+mod keys;
 mod object;
 mod remote;
 
 pub(crate) use group::{GroupEndpoint, Operands};
+pub(crate) use keys::MemoryRegion;
 pub(crate) use object::Object;
 pub(crate) use remote::{MOST_TOGETHER, Part};
 
@@ -19,11 +21,13 @@ use crate::select::{Collectives, Wanted};
 use crate::survey::{Found, choose, describe, find_again, offers_capability};
 use crate::sys::*;
 use crate::universe;
+use keys::{Key, Keys};
 use object::wait_object;
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::ptr::{null, null_mut};
+use std::sync::{Arc, Mutex};
 use weft_types::{Error, ErrorClass, Result};
 
 /// The tag of packets, where they have one: matching is the engine's, and all that arrives is taken in turn. A low bit is in every
@@ -79,7 +83,7 @@ pub(crate) struct Device {
     carrier: Carrier,
     /// Readable when something completes.
     wait: Option<OwnedFd>,
-    next_key: u64,
+    keys: Arc<Mutex<Keys>>,
 }
 
 // SAFETY: the objects are used by one thread at a time (`&mut`, or the engine's lock around everything), which is what
@@ -217,6 +221,7 @@ impl Device {
                 None if offers_capability(library, &offer, FI_TRIGGER) => Collectives::OnlyDeferred,
                 None => Collectives::NotOffered,
             };
+            let keys = Arc::new(Mutex::new(Keys::new(offer.mr_key_size)));
             Ok(Device {
                 endpoint,
                 completions,
@@ -231,7 +236,7 @@ impl Device {
                 offer,
                 carrier,
                 wait,
-                next_key: 1,
+                keys,
             })
         }
     }
@@ -362,7 +367,7 @@ impl Device {
         address: *mut u8,
         bytes: usize,
         access: u64,
-    ) -> Result<Object<fid_mr>> {
+    ) -> Result<MemoryRegion> {
         // SAFETY: the caller's promise.
         unsafe { self.register_at(None, address, bytes, access) }
     }
@@ -377,10 +382,17 @@ impl Device {
         address: *mut u8,
         bytes: usize,
         access: u64,
-    ) -> Result<Object<fid_mr>> {
+    ) -> Result<MemoryRegion> {
         let mut region = null_mut();
-        let key = self.next_key;
-        self.next_key += 1;
+        let key = Key::of(&self.keys).ok_or_else(|| {
+            Error::new(
+                ErrorClass::NO_MEM,
+                format!(
+                    "{} has {}-byte keys, and memory is registered under all of them",
+                    self.offer, self.offer.mr_key_size
+                ),
+            )
+        })?;
         // SAFETY: an open domain, and memory by contract.
         let mut result = unsafe {
             match (*(*self.domain.raw()).mr).reg {
@@ -390,7 +402,7 @@ impl Device {
                     bytes,
                     access,
                     0,
-                    key,
+                    key.number,
                     0,
                     &mut region,
                     null_mut(),
@@ -408,7 +420,8 @@ impl Device {
                 result = region.control(FI_ENABLE, null_mut());
             }
         }
-        region.filter(|_| result == 0).ok_or_else(|| {
+        let region = region.filter(|_| result == 0).map(|object| MemoryRegion { object, _key: key });
+        region.ok_or_else(|| {
             let why = self.reason(i64::from(result));
             Error::new(
                 ErrorClass::NO_MEM,

@@ -35,5 +35,6 @@ mod universe;
 
 pub use bell::OfiBell;
 pub use card::{OfiCard, OfiDirectory};
+pub use library::use_library;
 pub use survey::offers;
 pub use transport::Ofi;

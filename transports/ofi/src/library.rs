@@ -2,8 +2,10 @@
 
 use crate::signals;
 use crate::sys::{self, fi_fabric_attr, fi_info, fid_fabric};
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::fmt;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use weft_types::{Error, ErrorClass, Result};
 
@@ -12,6 +14,16 @@ const WANTED: u32 = sys::version(1, 17);
 /// The symbol version of the structures in [`sys`].
 const LEVEL: &CStr = c"FABRIC_1.3";
 const FILE: &CStr = c"libfabric.so.1";
+
+/// The file in its place.
+static OTHER: OnceLock<PathBuf> = OnceLock::new();
+
+/// Has this process use another file in place of the system's libfabric, such as described devices. Its functions are found by their
+/// names alone and must be of the versions that are asked of the system's. To be said before anything else is asked of this crate;
+/// `false`: it was said before.
+pub fn use_library(file: &Path) -> bool {
+    OTHER.set(file.to_owned()).is_ok()
+}
 
 type GetInfo =
     unsafe extern "C" fn(u32, *const c_char, *const c_char, u64, *const fi_info, *mut *mut fi_info) -> c_int;
@@ -63,9 +75,14 @@ fn linker_error() -> String {
 
 impl Library {
     fn open() -> std::result::Result<Library, String> {
+        let other = OTHER.get().map(|other| CString::new(other.as_os_str().as_bytes()));
+        let other = other
+            .transpose()
+            .map_err(|_| "the name of the file in place of libfabric has a zero".to_owned())?;
+        let file = other.as_deref().unwrap_or(FILE);
         // SAFETY: loading runs the constructors of libfabric and of what it links with, as for any program linked with it.
         let handle =
-            signals::keeping(|| unsafe { libc::dlopen(FILE.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) });
+            signals::keeping(|| unsafe { libc::dlopen(file.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) });
         if handle.is_null() {
             return Err(format!(
                 "libfabric cannot be opened ({}): install it (Debian: libfabric1), or put its folder on LD_LIBRARY_PATH",
@@ -74,7 +91,12 @@ impl Library {
         }
         let symbol = |name: &CStr, level: &CStr| {
             // SAFETY: a handle that was just opened, and C strings.
-            let found = unsafe { libc::dlvsym(handle, name.as_ptr(), level.as_ptr()) };
+            let found = unsafe {
+                match other {
+                    Some(_) => libc::dlsym(handle, name.as_ptr()),
+                    None => libc::dlvsym(handle, name.as_ptr(), level.as_ptr()),
+                }
+            };
             if found.is_null() {
                 Err(format!(
                     "libfabric has no {}@{}: 1.17 and later have it ({})",
@@ -93,7 +115,7 @@ impl Library {
                 std::mem::transmute(symbol(c"fi_version", c"FABRIC_1.0")?);
             let mut place: libc::Dl_info = std::mem::zeroed();
             let known = libc::dladdr(version as *const c_void, &mut place) != 0 && !place.dli_fname.is_null();
-            let file = if known { place.dli_fname } else { FILE.as_ptr() };
+            let file = if known { place.dli_fname } else { file.as_ptr() };
             let library = Library {
                 getinfo: std::mem::transmute::<*mut c_void, GetInfo>(symbol(c"fi_getinfo", LEVEL)?),
                 freeinfo: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut fi_info)>(symbol(

@@ -15,7 +15,7 @@ use weft_types::PeerId;
 
 /// Most runs of each side in one call.
 const MAX_RUNS: usize = 16;
-/// Longest piece: providers count in 32 bits here and there.
+/// Longest piece, where the provider's longest message is longer: providers count in 32 bits here and there.
 const LONGEST_PIECE: u64 = 1 << 30;
 /// Pieces to one peer that wait for the library; beyond that operations are refused.
 const MOST_WAITING: usize = 64;
@@ -49,7 +49,8 @@ impl Ofi {
             // Those up to there leave together, and cost no read.
             read_in_row: if self.reads_together > 1 { self.sent_together() as u64 + 1 } else { u64::MAX },
             put_before_send: offer.msg_order & FI_ORDER_SAW != 0,
-            max_bytes: LONGEST_PIECE.min(offer.max_msg_size as u64),
+            // What is longer than a message of the provider goes in pieces.
+            max_bytes: u64::MAX,
             max_copy: self.longest,
             max_runs: MAX_RUNS,
             max_regions: if offer.mr_key_size < 4 { 1 << 14 } else { 1 << 20 },
@@ -104,7 +105,7 @@ impl Ofi {
         if reading > 0 && reading + bytes > self.most_reading {
             return Err(Refused::Full);
         }
-        let parts = cut(remote, local);
+        let parts = cut(remote, local, self.longest_piece());
         let operation = self.operations.begin(number, token, parts.len() as u32, put);
         if !put {
             self.operations.reads(operation, bytes);
@@ -123,7 +124,9 @@ impl Ofi {
         }
         let mut begun = false;
         while let Some(piece) = parts.next() {
-            match self.slots.begin(&[piece]) {
+            let taken =
+                if self.has_place_for_piece() { self.slots.begin(&[piece]) } else { Err(Denied::Again) };
+            match taken {
                 Ok(()) => {
                     self.requests += 1;
                     begun = true;
@@ -147,6 +150,18 @@ impl Ofi {
         Ok(())
     }
 
+    /// Whether the library may have another request: messages have room beside them, so that news, and those whom others wait for,
+    /// get away whatever waits here.
+    fn has_place_for_piece(&self) -> bool {
+        let sends = self.slots.device_ref().offer().tx_size;
+        self.slots.pieces_under_way() < (sends - sends / 4).max(1)
+    }
+
+    /// Most bytes that the provider moves in one piece.
+    fn longest_piece(&self) -> u64 {
+        LONGEST_PIECE.min(self.slots.device_ref().offer().max_msg_size as u64)
+    }
+
     /// Whether reads wait for the end of the turn, so that several leave in one request.
     fn may_read_together(&self) -> bool {
         self.reads_together > 1 && self.in_turn()
@@ -164,7 +179,7 @@ impl Ofi {
                 self.operations.piece_ended(piece.operation, false, 0);
                 continue;
             }
-            if refusing.contains(&number) {
+            if refusing.contains(&number) || !self.has_place_for_piece() {
                 self.waiting.push_back((number, piece));
                 continue;
             }
@@ -282,8 +297,8 @@ impl Ofi {
     }
 }
 
-/// Cuts two lists of runs with the same number of bytes into pieces of one run each.
-fn cut(remote: &[RemoteRun], local: &[LocalRun]) -> Vec<(LocalRun, RemoteMemory)> {
+/// Cuts two lists of runs with the same number of bytes into pieces of one run each, of at most `longest` bytes.
+fn cut(remote: &[RemoteRun], local: &[LocalRun], longest: u64) -> Vec<(LocalRun, RemoteMemory)> {
     let mut pieces = Vec::with_capacity(remote.len().max(local.len()));
     let mut locals = local.iter().filter(|run| run.length > 0);
     let (mut run, mut used) = (locals.next(), 0);
@@ -292,7 +307,7 @@ fn cut(remote: &[RemoteRun], local: &[LocalRun]) -> Vec<(LocalRun, RemoteMemory)
         while done < there.length
             && let Some(here) = run
         {
-            let length = (here.length - used).min(there.length - done).min(LONGEST_PIECE);
+            let length = (here.length - used).min(there.length - done).min(longest);
             let local = LocalRun { address: here.address + used, length, region: here.region };
             pieces.push((local, there.memory.plus(done)));
             (done, used) = (done + length, used + length);
@@ -311,7 +326,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pieces_cover_every_byte_once(cuts in prop::collection::vec(0_u64..50, 1..8), others in prop::collection::vec(0_u64..50, 1..8)) {
+        fn pieces_cover_every_byte_once(cuts in prop::collection::vec(0_u64..50, 1..8), others in prop::collection::vec(0_u64..50, 1..8), longest in 1_u64..60) {
             // Both lists get the same sum: the shorter one is made longer at its end.
             let (mut ones, mut twos) = (cuts, others);
             let (sum, other): (u64, u64) = (ones.iter().sum(), twos.iter().sum());
@@ -321,7 +336,8 @@ mod tests {
             let local: Vec<_> = twos.iter().enumerate()
                 .map(|(at, &length)| LocalRun { address: 500_000 + 1_000 * at as u64, length, region: RegionId(at as u32) }).collect();
             let bytes = |runs: Vec<(u64, u64)>| -> Vec<u64> { runs.into_iter().flat_map(|(at, length)| at..at + length).collect() };
-            let pieces = cut(&remote, &local);
+            let pieces = cut(&remote, &local, longest);
+            prop_assert!(pieces.iter().all(|(here, _)| here.length <= longest));
             prop_assert_eq!(
                 bytes(pieces.iter().map(|(here, _)| (here.address, here.length)).collect()),
                 bytes(local.iter().map(|run| (run.address, run.length)).collect())

@@ -5,9 +5,9 @@ mod groups;
 
 pub(crate) use groups::Half;
 
-use crate::device::{Denied, Device, MOST_TOGETHER, Object, Part};
+use crate::device::{Denied, Device, MOST_TOGETHER, MemoryRegion, Part};
 use crate::operations::OperationId;
-use crate::sys::{FI_READ, FI_RECV, FI_REMOTE_READ, FI_REMOTE_WRITE, FI_SEND, FI_WRITE, fi_context2, fid_mr};
+use crate::sys::{FI_READ, FI_RECV, FI_REMOTE_READ, FI_REMOTE_WRITE, FI_SEND, FI_WRITE, fi_context2};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
@@ -80,7 +80,7 @@ impl Context {
 
 /// A range of the program's memory that was registered.
 struct Registered {
-    object: Object<fid_mr>,
+    object: MemoryRegion,
     range: MemoryRange,
 }
 
@@ -105,7 +105,7 @@ struct Begun {
 /// Slots that were made together.
 struct Block {
     // Closed before the memory goes.
-    region: Option<Object<fid_mr>>,
+    region: Option<MemoryRegion>,
     contexts: Box<[Context]>,
     memory: NonNull<u8>,
     layout: Layout,
@@ -361,6 +361,11 @@ impl Slots {
         let inside = run.address >= region.range.address && run.address.checked_add(run.length)? <= end;
         // SAFETY: an open region.
         inside.then(|| unsafe { (*region.object.raw()).mem_desc })
+    }
+
+    /// Calls by which the library was given pieces that have not ended.
+    pub(crate) fn pieces_under_way(&self) -> usize {
+        self.pieces.len() - self.free_pieces.len()
     }
 
     /// Begins pieces by one call of the library: one, or several reads of one peer's memory, at most [`MOST_TOGETHER`].

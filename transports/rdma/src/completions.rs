@@ -22,6 +22,10 @@ impl<H: Hca> Rdma<H> {
             if !received && done.id > 0 {
                 own.give_letter_back(done.id as u32 - 1);
             }
+            if !received && !matches!(done.status, CompletionStatus::Success | CompletionStatus::Flushed) {
+                // It has stopped the queue. Where that does not go on, what is asked for in vain ends in time.
+                let _ = own.hca.resume_queue_pair(own.card.datagrams);
+            }
             return received && self.datagram(rail, done, now);
         }
         let mut news = received || done.status != CompletionStatus::Success;

@@ -1,7 +1,7 @@
 //! RDMA over the emulator has the properties of a transport: over a network that loses, doubles and reorders, and over UDP.
 
 use crate::common::{Air, Cards, fabric_on, virtual_fabric};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::sync::atomic::AtomicU8;
 use weft_api::kit::{self, Fabric};
 use weft_api::verbs::Access;
@@ -198,7 +198,7 @@ fn an_operation_on_forbidden_memory_fails_alone() {
     }
 }
 
-struct Real(Vec<Rdma<Card<Udp>>>);
+struct Real(Vec<Rdma<Card<Udp>>>, IpAddr);
 
 impl Fabric for Real {
     type Transport = Rdma<Card<Udp>>;
@@ -209,34 +209,50 @@ impl Fabric for Real {
 
     /// Its socket is closed; who takes its place is nobody that the others know.
     fn kill(&mut self, process: usize) -> bool {
-        self.0[process] = over_udp(process, Cards::default());
+        self.0[process] = over_udp(process, self.1, Cards::default());
         true
     }
 }
 
-fn over_udp(process: usize, cards: Cards) -> Rdma<Card<Udp>> {
-    let card = Udp::open(Ipv4Addr::LOCALHOST.into(), Some(0), 65536).unwrap();
+fn over_udp(process: usize, local: IpAddr, cards: Cards) -> Rdma<Card<Udp>> {
+    let card = Udp::open(local, Some(0), 65536).unwrap();
     Rdma::open(card, PeerId(process as u32), Box::new(cards)).unwrap()
 }
 
-fn linked_by_udp(processes: usize) -> Real {
+fn linked_by_udp(processes: usize, local: IpAddr) -> Real {
     let cards = Cards::default();
-    let ends: Vec<_> = (0..processes).map(|process| over_udp(process, cards.clone())).collect();
+    let ends: Vec<_> = (0..processes).map(|process| over_udp(process, local, cards.clone())).collect();
     *cards.0.lock().unwrap() = ends.iter().map(Rdma::card).collect();
-    Real(ends)
+    Real(ends, local)
+}
+
+/// The host's own addresses that there are.
+fn own_addresses() -> impl Iterator<Item = IpAddr> {
+    let all = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+    all.into_iter().filter(|&address| {
+        let there = UdpSocket::bind((address, 0)).is_ok();
+        if !there {
+            println!("skipped: no {address} here");
+        }
+        there
+    })
 }
 
 #[test]
 fn every_property_holds_over_udp() {
-    kit::every_property(linked_by_udp);
+    for local in own_addresses() {
+        kit::every_property(|processes| linked_by_udp(processes, local));
+    }
 }
 
 /// The emulator keeps packets for company, with and without leave to do so between calls.
 #[test]
 fn what_is_pushed_out_leaves_over_udp() {
-    for keeps_company in [false, true] {
-        let mut fabric = linked_by_udp(2);
-        fabric.0.iter_mut().for_each(|end| end.keep_company(keeps_company));
-        kit::what_is_pushed_out_needs_no_other_look(&mut fabric);
+    for local in own_addresses() {
+        for keeps_company in [false, true] {
+            let mut fabric = linked_by_udp(2, local);
+            fabric.0.iter_mut().for_each(|end| end.keep_company(keeps_company));
+            kit::what_is_pushed_out_needs_no_other_look(&mut fabric);
+        }
     }
 }

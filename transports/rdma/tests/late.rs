@@ -1,7 +1,7 @@
 //! Devices that do otherwise than the emulated one: what they have taken counts, and a way that they have not is left for
 //! another.
 
-use crate::common::device::{Two, two_over};
+use crate::common::device::{SPOILT, Two, two_over};
 use crate::common::{Air, address, addresses_on, with_several};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -39,6 +39,26 @@ fn a_way_that_a_device_cannot_open_is_left_for_another() {
             }
             assert!(two.ends.iter().any(|end| end.counts().moves > 0), "this shows nothing");
         }
+    }
+}
+
+/// A datagram that a device cannot send stops the queue that all of them leave by. It goes on, so who is asked is reached.
+#[test]
+fn datagrams_that_cannot_be_sent_do_not_stop_those_behind_them() {
+    for spoilt in 1..4 {
+        let mut two = two_over(Air::quiet(), &Rc::default(), [vec![], vec![]]);
+        SPOILT.set(spoilt);
+        two.ends[0].connect(PeerId(1)).unwrap();
+        let header = Header::new(Kind::Eager, ContextId(8), Rank(1), Tag(0));
+        let mut sent = false;
+        while two.ends[1].peek(PeerId(0)).is_none() {
+            sent = sent || two.ends[0].send_inline(PeerId(1), header, b"hello").is_ok();
+            two.round();
+            assert_eq!(two.ends[0].lost(), None, "it lives");
+            let now = two.air.air.borrow().now;
+            assert!(now < 20_000_000_000, "nothing leaves any more after {spoilt}");
+        }
+        assert_eq!(SPOILT.get(), 0, "this shows something");
     }
 }
 

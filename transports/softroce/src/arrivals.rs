@@ -6,7 +6,7 @@ use crate::requester::Ended;
 use crate::responder::{Outcome, Surroundings};
 use crate::wire::{Operation, Packet};
 use std::net::SocketAddr;
-use weft_api::verbs::{Nanos, QueuePairNumber, QueuePairPlan};
+use weft_api::verbs::{Nanos, QueuePairNumber, QueuePairPlan, QueuePairState};
 
 impl<M: Memory> Device<M> {
     /// Takes in a datagram. `identification` is that of its IPv4 header, 0 where the driver cannot know it.
@@ -54,7 +54,8 @@ impl<M: Memory> Device<M> {
             if pair.has_more() {
                 enlist(&mut self.active, pair);
             }
-            if ended.fatal || !ended.completions.is_empty() {
+            let drains = pair.state == QueuePairState::SendQueueDrained;
+            if ended.fatal || drains || !ended.completions.is_empty() {
                 self.settle(number.0, ended);
             }
         } else {

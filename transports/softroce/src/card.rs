@@ -341,6 +341,10 @@ impl<W: Wire> Hca for Card<W> {
         self.device.ready_to_send(number, ends.map(|(_, sending)| sending))
     }
 
+    fn resume_queue_pair(&mut self, number: QueuePairNumber) -> Result<(), HcaRefusal> {
+        self.device.resume(number)
+    }
+
     fn stop_queue_pair(&mut self, number: QueuePairNumber) {
         // Nobody else has the number, so it exists.
         let _ = self.device.fail(number);

@@ -4,7 +4,7 @@ use crate::device::{Device, Flow, note_deadline};
 use crate::memory::Memory;
 use crate::requester::Ended;
 use std::net::SocketAddr;
-use weft_api::verbs::{Nanos, QueuePairState, Service};
+use weft_api::verbs::{Nanos, Service};
 
 /// Packets that one queue pair may send before others get their turn: as many as a driver can hand on together.
 const ROW: u32 = 64;
@@ -73,7 +73,7 @@ impl<M: Memory> Device<M> {
             self.deadlines.pop_first();
             let Some(pair) = self.queue_pairs.get_mut(&number) else { continue };
             pair.noted_deadline = None;
-            if pair.state != QueuePairState::ReadyToSend {
+            if !pair.sends_packets() {
                 continue;
             }
             if pair.deadline().is_none_or(|due| due > now) {

@@ -5,16 +5,15 @@ use crate::memory::{self, Memory, Regions};
 use crate::queue_pair::{QueuePair, flushed_receive};
 use crate::queues::{CompletionQueue, ReceiveQueue};
 use crate::request::{self, MAX_INLINE, MAX_MESSAGE, Posted, Received, Segments};
-use crate::requester::{Ended, Requester, USUAL_WINDOW};
-use crate::responder::Responder;
+use crate::requester::{Ended, USUAL_WINDOW};
 use crate::wire::sums::Sums;
 use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use weft_api::numbers::NumberMap;
 use weft_api::verbs::{
-    Access, Completion, CompletionQueueId, CompletionStatus, Data, HcaRefusal as Refusal, LocalKey, NOBODY,
-    Nanos, ProtectionDomain, QueuePairNumber, QueuePairPlan, QueuePairState, RegionKeys, Remote, Segment,
-    Sending, Service, SharedReceiveQueueId, Work, WorkRequest,
+    Access, Completion, CompletionQueueId, CompletionStatus, Data, HcaRefusal as Refusal, LocalKey, Nanos,
+    ProtectionDomain, QueuePairNumber, QueuePairPlan, QueuePairState, RegionKeys, Segment, Service,
+    SharedReceiveQueueId, Work, WorkRequest,
 };
 
 pub use crate::wire::icrc::Flow;
@@ -26,6 +25,8 @@ pub enum Event {
     Overrun(CompletionQueueId),
     /// A queue pair went into error.
     QueuePairFailed(QueuePairNumber),
+    /// A queue pair in *send queue drained* has nothing under way any more.
+    SendQueueDrained(QueuePairNumber),
     /// Fewer receive requests than the limit are left.
     LimitReached(SharedReceiveQueueId),
 }
@@ -54,14 +55,14 @@ pub struct Device<M> {
     pub(crate) queue_pairs: NumberMap<QueuePair>,
     next_number: u32,
     domains: u32,
-    completion_queues: Vec<CompletionQueue>,
+    pub(crate) completion_queues: Vec<CompletionQueue>,
     pub(crate) shared_receives: Vec<ReceiveQueue>,
     /// Queue pairs that may have something to send, each once, in turn.
     pub(crate) active: VecDeque<u32>,
     /// Packets in a row of the first of them.
     pub(crate) row: u32,
     /// Packets of one connection under way at most.
-    widest: u32,
+    pub(crate) widest: u32,
     /// What time alone will have to do: at most one entry of each queue pair, which may be too early.
     pub(crate) deadlines: BTreeSet<(Nanos, u32)>,
     pub(crate) events: VecDeque<Event>,
@@ -246,97 +247,11 @@ impl<M: Memory> Device<M> {
     /// [`Refusal::Unknown`].
     pub fn destroy_queue_pair(&mut self, number: QueuePairNumber) -> Result<(), Refusal> {
         let pair = self.queue_pairs.remove(&number.0).ok_or(Refusal::Unknown)?;
-        let QueuePairPlan { send_queue, receive_queue, shared_receive_queue, .. } = pair.plan;
-        for queue in [send_queue, receive_queue] {
-            self.completion_queues[queue.0 as usize].forget(number, shared_receive_queue.is_some());
-        }
-        if shared_receive_queue.is_some()
-            && let Some(id) = pair.responder.and_then(|mut responder| responder.abandon())
-        {
-            self.complete(receive_queue, flushed_receive(id, NOBODY));
-        }
+        self.forget(number, pair);
         Ok(())
     }
 
-    /// The state of a queue pair; `None` when there is no such one.
-    pub fn state(&self, number: QueuePairNumber) -> Option<QueuePairState> {
-        self.queue_pairs.get(&number.0).map(|pair| pair.state)
-    }
-
-    /// *Reset* to *initialised*.
-    ///
-    /// # Errors
-    /// [`Refusal::State`], [`Refusal::Unknown`].
-    pub fn initialise(&mut self, number: QueuePairNumber) -> Result<(), Refusal> {
-        let pair = self.pair_in(number, QueuePairState::Reset)?;
-        pair.state = QueuePairState::Initialised;
-        Ok(())
-    }
-
-    /// *Initialised* to *ready to receive*; `remote` for connections only.
-    ///
-    /// # Errors
-    /// [`Refusal::State`], [`Refusal::Unknown`], [`Refusal::Invalid`] for an impossible MTU or a missing remote end.
-    pub fn ready_to_receive(
-        &mut self,
-        number: QueuePairNumber,
-        remote: Option<Remote>,
-    ) -> Result<(), Refusal> {
-        let pair = self.pair_in(number, QueuePairState::Initialised)?;
-        match (pair.plan.service, remote) {
-            (Service::Datagram, None) => {}
-            (Service::ReliableConnection, Some(remote))
-                if (256..=4096).contains(&remote.mtu) && remote.mtu.is_power_of_two() =>
-            {
-                pair.remote = Some(remote);
-                pair.responder = Some(Responder::new(remote));
-            }
-            _ => return Err(Refusal::Invalid),
-        }
-        pair.state = QueuePairState::ReadyToReceive;
-        Ok(())
-    }
-
-    /// *Ready to receive* to *ready to send*; `sending` for connections only.
-    ///
-    /// # Errors
-    /// [`Refusal::State`], [`Refusal::Unknown`], [`Refusal::Invalid`] when `sending` is missing or too much.
-    pub fn ready_to_send(
-        &mut self,
-        number: QueuePairNumber,
-        sending: Option<Sending>,
-    ) -> Result<(), Refusal> {
-        let widest = self.widest;
-        let pair = self.pair_in(number, QueuePairState::ReadyToReceive)?;
-        match (pair.plan.service, sending, pair.remote) {
-            (Service::Datagram, None, _) => {}
-            (Service::ReliableConnection, Some(sending), Some(remote)) => {
-                pair.requester = Some(Requester::new(sending, remote.mtu, pair.plan.max_send, widest));
-            }
-            _ => return Err(Refusal::Invalid),
-        }
-        pair.state = QueuePairState::ReadyToSend;
-        Ok(())
-    }
-
-    /// Puts a queue pair into error: everything posted completes as flushed.
-    ///
-    /// # Errors
-    /// [`Refusal::Unknown`].
-    pub fn fail(&mut self, number: QueuePairNumber) -> Result<(), Refusal> {
-        if !self.queue_pairs.contains_key(&number.0) {
-            return Err(Refusal::Unknown);
-        }
-        self.settle(number.0, Ended { fatal: true, ..Ended::default() });
-        Ok(())
-    }
-
-    fn pair_in(&mut self, number: QueuePairNumber, state: QueuePairState) -> Result<&mut QueuePair, Refusal> {
-        let pair = self.queue_pairs.get_mut(&number.0).ok_or(Refusal::Unknown)?;
-        if pair.state == state { Ok(pair) } else { Err(Refusal::State(pair.state)) }
-    }
-
-    /// Posts a send request (section 11.4.1.1). In state *error* it completes as flushed.
+    /// Posts a send request (section 11.4.1.1). In *error* and *send queue error* it completes as flushed, in *send queue drained* it waits.
     ///
     /// # Errors
     /// See [`Refusal`].
@@ -382,8 +297,8 @@ impl<M: Memory> Device<M> {
             solicited: request.solicited,
         };
         match pair.state {
-            QueuePairState::ReadyToSend => {}
-            QueuePairState::Error => {
+            QueuePairState::ReadyToSend | QueuePairState::SendQueueDrained => {}
+            QueuePairState::Error | QueuePairState::SendQueueError => {
                 let ended = crate::requester::completion(&posted, CompletionStatus::Flushed, number);
                 self.complete(pair_queue(&self.queue_pairs, number, true), ended);
                 return Ok(());
@@ -489,10 +404,13 @@ impl<M: Memory> Device<M> {
     pub(crate) fn settle(&mut self, number: u32, mut ended: Ended) {
         let Some(pair) = self.queue_pairs.get_mut(&number) else { return };
         let (send_queue, receive_queue) = (pair.plan.send_queue, pair.plan.receive_queue);
+        let drains = pair.state == QueuePairState::SendQueueDrained;
         let mut received = Vec::new();
         let failed = ended.fatal && pair.state != QueuePairState::Error;
         if failed {
             pair.fail(&mut ended, &mut received);
+        } else if ended.halted && pair.state != QueuePairState::Error {
+            pair.halt(&mut ended);
         }
         for completion in ended.completions {
             self.complete(send_queue, completion);
@@ -502,6 +420,9 @@ impl<M: Memory> Device<M> {
         }
         if failed {
             self.events.push_back(Event::QueuePairFailed(QueuePairNumber(number)));
+        }
+        if drains {
+            self.tell_drained(number);
         }
     }
 }

@@ -18,7 +18,7 @@
 //! trace.rs       a wire that writes down what passes         faults.rs     a network that is bad on purpose
 //! raw.rs         packets of and for other devices      exits.rs       sockets that packets leave by
 //! entrance.rs    sockets that they come in by         frames.rs      frames that they leave in
-//! bell.rs        what those sleep on who wait for them
+//! bell.rs        what those sleep on who wait for them    states.rs      of queue pairs, and what leads to which
 //! ```
 //!
 //! What holds:
@@ -53,6 +53,7 @@ mod raw;
 mod request;
 mod requester;
 mod responder;
+mod states;
 mod trace;
 mod udp;
 mod way;

@@ -33,6 +33,8 @@ pub(crate) struct QueuePair {
     pub(crate) listed: bool,
     /// When its clock is looked at next.
     pub(crate) noted_deadline: Option<Nanos>,
+    /// Whether it was said that the send queue is drained, since it was told to be.
+    pub(crate) told_drained: bool,
 }
 
 impl QueuePair {
@@ -48,12 +50,30 @@ impl QueuePair {
             datagrams: VecDeque::new(),
             listed: false,
             noted_deadline: None,
+            told_drained: false,
         }
     }
 
     /// Whether packets are taken.
     pub(crate) fn receives_packets(&self) -> bool {
-        matches!(self.state, QueuePairState::ReadyToReceive | QueuePairState::ReadyToSend)
+        matches!(
+            self.state,
+            QueuePairState::ReadyToReceive
+                | QueuePairState::ReadyToSend
+                | QueuePairState::SendQueueDrained
+                | QueuePairState::SendQueueError
+        )
+    }
+
+    /// Whether it sends requests, be it only those that are under way.
+    pub(crate) fn sends_packets(&self) -> bool {
+        matches!(self.state, QueuePairState::ReadyToSend | QueuePairState::SendQueueDrained)
+    }
+
+    /// Whether it was told to drain its send queue, and nothing is under way. A datagram is done when it leaves.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.state == QueuePairState::SendQueueDrained
+            && self.requester.as_ref().is_none_or(Requester::is_drained)
     }
 
     /// Send requests that are not complete.
@@ -71,10 +91,7 @@ impl QueuePair {
 
     /// When time alone has something for it to do.
     pub(crate) fn deadline(&self) -> Option<Nanos> {
-        match self.state {
-            QueuePairState::ReadyToSend => self.requester.as_ref().and_then(Requester::deadline),
-            _ => None,
-        }
+        self.requester.as_ref().filter(|_| self.sends_packets()).and_then(Requester::deadline)
     }
 
     /// Writes its next packet, without invariant CRC: answers before requests, so that the peer's window opens.
@@ -93,7 +110,7 @@ impl QueuePair {
             // Also in error: the last answer tells the peer why.
             return Some(remote.address.socket);
         }
-        if self.state != QueuePairState::ReadyToSend {
+        if !self.sends_packets() {
             return None;
         }
         if let (Some(remote), Some(requester)) = (self.remote, &mut self.requester) {
@@ -103,10 +120,13 @@ impl QueuePair {
             requester.end_refused(ended, self.number);
             return None;
         }
+        if self.state != QueuePairState::ReadyToSend {
+            return None;
+        }
         self.transmit_datagram(regions, memory, ended, out)
     }
 
-    /// A datagram is complete when it has left (section 9.8.3).
+    /// A datagram is complete when it has left (section 9.8.3). One that cannot leave stops the send queue (section 10.3.1).
     fn transmit_datagram<M: Memory>(
         &mut self,
         regions: &Regions,
@@ -122,7 +142,7 @@ impl QueuePair {
             && !segments.as_slice().iter().all(|&part| regions.allows_local(self.plan.domain, part, false))
         {
             ended.completions.push(completion(&request, CompletionStatus::LocalProtection, self.number));
-            ended.fatal = true;
+            ended.halted = true;
             return None;
         }
         let opcode =
@@ -137,13 +157,21 @@ impl QueuePair {
         });
         if read.is_err() {
             ended.completions.push(completion(&request, CompletionStatus::LocalProtection, self.number));
-            ended.fatal = true;
+            ended.halted = true;
             return None;
         }
         if request.signaled {
             ended.completions.push(completion(&request, CompletionStatus::Success, self.number));
         }
         Some(to.socket)
+    }
+
+    /// A datagram could not be sent: those behind it are flushed, and so is what is posted, until the owner resumes. What comes is taken.
+    pub(crate) fn halt(&mut self, ended: &mut Ended) {
+        self.state = QueuePairState::SendQueueError;
+        for request in self.datagrams.drain(..) {
+            ended.completions.push(completion(&request, CompletionStatus::Flushed, self.number));
+        }
     }
 
     /// Everything posted ends; nothing moves any more.

@@ -85,7 +85,11 @@ pub(crate) struct Requester {
     /// Nothing that is under way asks, and that has lasted too long: the last packet shall.
     overdue: bool,
     /// Most requests that are posted and not complete.
-    room: usize,
+    room: u32,
+    /// No request begins.
+    draining: bool,
+    /// Of the last request that has begun, the rest is still to be asked for.
+    midway: bool,
 }
 
 /// What became of a request, for its completion queue; and whether the queue pair can go on.
@@ -93,6 +97,8 @@ pub(crate) struct Requester {
 pub(crate) struct Ended {
     pub(crate) completions: Vec<Completion>,
     pub(crate) fatal: bool,
+    /// The send queue stops, and nothing else: only of datagrams.
+    pub(crate) halted: bool,
 }
 
 impl Requester {
@@ -117,7 +123,9 @@ impl Requester {
             went_back_at: None,
             asked: first.minus(1),
             overdue: false,
-            room: room as usize,
+            room,
+            draining: false,
+            midway: false,
         }
     }
 
@@ -159,6 +167,27 @@ impl Requester {
             self.queue.front().filter(|entry| self.started > 0 && entry.request.message_packets(1) > 0);
         let over = oldest.map_or(0, |entry| self.unacknowledged.ahead_of(entry.first).max(0) as u32);
         self.messages == 0 || self.paused_until.is_none() && self.messages - over + needed <= window
+    }
+
+    /// No request begins any more, and those that have end. If none of what is under way asks for an acknowledgement, its last packet goes
+    /// out once more and does: nothing that could ask comes behind it.
+    pub(crate) fn drain(&mut self) {
+        self.draining = true;
+        let all_out = self.cursor.entry == self.started && self.started > 0 && !self.midway;
+        if all_out && self.asked.ahead_of(self.next.minus(1)) < 0 {
+            let last = self.started - 1;
+            self.cursor = Cursor { entry: last, packet: self.queue[last].packets - 1 };
+        }
+    }
+
+    /// Requests begin again.
+    pub(crate) fn resume(&mut self) {
+        self.draining = false;
+    }
+
+    /// Whether none that has begun has not ended.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.started == 0 && !self.midway
     }
 
     /// When [`Requester::tick`] has something to do.
@@ -217,20 +246,23 @@ impl Requester {
     }
 
     /// Whether a packet asks for an acknowledgement: when somebody waits for its request, when it is the last one that may be
-    /// sent without, when many have not asked, or when all that is under way has been unanswered for too long. Nobody waits for
+    /// sent without, when many have not asked, or when all that is under way has been unanswered for too long or shall be the last. Nobody waits for
     /// what is not signalled: a message that says nothing at its end is one packet, not two.
     fn asks(&self, index: usize, packet: u32, psn: Psn) -> bool {
         let entry = &self.queue[index];
         let last = packet + 1 == entry.packets;
-        let newest = last && index + 1 == self.queue.len();
+        let newest = last && index + 1 == if self.draining { self.started } else { self.queue.len() };
         last && entry.request.signaled
             || psn.plus(1).ahead_of(self.unacknowledged) >= self.window.packets() as i32
             || psn.ahead_of(self.asked) >= (self.window.packets() / 8).max(ACK_EVERY) as i32
-            || newest && (self.overdue || self.len() * 2 >= self.room)
+            || newest && (self.draining || self.overdue || self.len() * 2 >= self.room as usize)
     }
 
     /// Gives the next posted entry its packet numbers. False when there is none, or it must not start.
     fn start(&mut self, domain: ProtectionDomain, regions: &Regions) -> bool {
+        if self.draining && !self.midway {
+            return false;
+        }
         let Some(entry) = self.queue.get_mut(self.started) else { return false };
         if entry.refused.is_some() {
             return false;
@@ -244,7 +276,8 @@ impl Requester {
             }
         }
         let most = (READ_PART / self.mtu).min(self.window.packets() / 2).max(1);
-        if matches!(entry.request.work, Work::Read { .. }) && entry.packets > most {
+        self.midway = matches!(entry.request.work, Work::Read { .. }) && entry.packets > most;
+        if self.midway {
             let length = most * self.mtu;
             let part = Entry {
                 request: Posted { signaled: false, ..entry.request.clone() },
@@ -542,7 +575,7 @@ impl Requester {
         for entry in self.queue.drain(..).filter(|entry| !entry.part) {
             ended.completions.push(completion(&entry.request, CompletionStatus::Flushed, own));
         }
-        self.started = 0;
+        (self.started, self.midway) = (0, false);
         self.cursor = Cursor { entry: 0, packet: 0 };
         self.deadline = None;
         self.paused_until = None;

@@ -4,6 +4,7 @@ mod common;
 
 use common::*;
 use std::io::Write;
+use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 use weft_api::verbs::*;
 use weft_softroce::Capture;
@@ -19,7 +20,12 @@ fn skip(why: &str) {
 
 #[test]
 fn tshark_reads_every_packet() {
-    let mut network = Network::new(2, 1 << 16, 1, Faults::NONE);
+    tshark_reads_every_packet_over(address, "ip.src");
+    tshark_reads_every_packet_over(address_v6, "ipv6.src");
+}
+
+fn tshark_reads_every_packet_over(at: fn(usize) -> SocketAddr, source: &str) {
+    let mut network = Network::over(at, 2, 1 << 16, 1, Faults::NONE);
     let [a, b] = connect(&mut network, [0, 1], &Plan::default());
     let own = [Segment { address: BASE, length: 3000, key: a.keys.local }];
     let word = [Segment { address: BASE, length: 8, key: a.keys.local }];
@@ -42,7 +48,7 @@ fn tshark_reads_every_packet() {
     let capture = network.record.take().unwrap().into_inner();
 
     let Ok(mut tshark) = Command::new("tshark")
-        .args(["-r", "-", "-T", "fields", "-e", "infiniband.bth.opcode", "-e", "_ws.malformed"])
+        .args(["-r", "-", "-T", "fields", "-e", "infiniband.bth.opcode", "-e", "_ws.malformed", "-Y", source])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

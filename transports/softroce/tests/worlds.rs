@@ -208,7 +208,8 @@ fn run(seed: u64) {
         },
         ..Plan::default()
     };
-    let mut network = Network::new(2, MEMORY, seed, faults);
+    let at: fn(usize) -> std::net::SocketAddr = if seed & 4 == 0 { address } else { address_v6 };
+    let mut network = Network::over(at, 2, MEMORY, seed, faults);
     let widest = [8, 32, 128, 512][(seed % 4) as usize];
     network.devices.iter_mut().for_each(|device| device.widen(widest));
     let live = counted::live();

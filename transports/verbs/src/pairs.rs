@@ -8,11 +8,12 @@ use crate::route::{Attributes, silence};
 use crate::routes::{Key, Routes};
 use crate::survey::Link;
 use crate::sys::{
-    IBV_QP_ACCESS_FLAGS, IBV_QP_AV, IBV_QP_DEST_QPN, IBV_QP_MAX_DEST_RD_ATOMIC, IBV_QP_MAX_QP_RD_ATOMIC,
-    IBV_QP_MIN_RNR_TIMER, IBV_QP_PATH_MTU, IBV_QP_PKEY_INDEX, IBV_QP_PORT, IBV_QP_QKEY, IBV_QP_RETRY_CNT,
-    IBV_QP_RNR_RETRY, IBV_QP_RQ_PSN, IBV_QP_SQ_PSN, IBV_QP_STATE, IBV_QP_TIMEOUT, IBV_QPS_ERR, IBV_QPS_INIT,
-    IBV_QPS_RESET, IBV_QPS_RTR, IBV_QPS_RTS, IBV_QPT_RC, IBV_QPT_UD, ibv_ah, ibv_ah_attr, ibv_gid,
-    ibv_global_route, ibv_qp, ibv_qp_attr, ibv_qp_cap, ibv_qp_init_attr,
+    IBV_QP_ACCESS_FLAGS, IBV_QP_AV, IBV_QP_CUR_STATE, IBV_QP_DEST_QPN, IBV_QP_MAX_DEST_RD_ATOMIC,
+    IBV_QP_MAX_QP_RD_ATOMIC, IBV_QP_MIN_RNR_TIMER, IBV_QP_PATH_MTU, IBV_QP_PKEY_INDEX, IBV_QP_PORT,
+    IBV_QP_QKEY, IBV_QP_RETRY_CNT, IBV_QP_RNR_RETRY, IBV_QP_RQ_PSN, IBV_QP_SQ_PSN, IBV_QP_STATE,
+    IBV_QP_TIMEOUT, IBV_QPS_ERR, IBV_QPS_INIT, IBV_QPS_RESET, IBV_QPS_RTR, IBV_QPS_RTS, IBV_QPS_SQE,
+    IBV_QPT_RC, IBV_QPT_UD, ibv_ah, ibv_ah_attr, ibv_gid, ibv_global_route, ibv_qp, ibv_qp_attr, ibv_qp_cap,
+    ibv_qp_init_attr,
 };
 use libc::c_int;
 use std::collections::{HashMap, VecDeque};
@@ -176,6 +177,27 @@ impl Pair {
         Ok(())
     }
 
+    /// Back to *ready to send*, of a queue pair for datagrams that an error has stopped. Drivers may not know that it has.
+    pub(crate) fn resume(&mut self, context: &Context) -> Result<(), HcaRefusal> {
+        if self.state != QueuePairState::SendQueueError {
+            return Err(HcaRefusal::State(self.state));
+        }
+        let mut attr = attributes(IBV_QPS_RTS);
+        attr.cur_qp_state = IBV_QPS_SQE;
+        self.modify(context, attr, IBV_QP_STATE | IBV_QP_CUR_STATE)?;
+        self.state = QueuePairState::ReadyToSend;
+        Ok(())
+    }
+
+    /// Whether send requests may be posted; the device flushes them where it does not send.
+    #[inline]
+    pub(crate) fn takes_sends(&self) -> bool {
+        matches!(
+            self.state,
+            QueuePairState::ReadyToSend | QueuePairState::SendQueueError | QueuePairState::Error
+        )
+    }
+
     fn modify(&self, context: &Context, mut attr: ibv_qp_attr, mask: c_int) -> Result<(), HcaRefusal> {
         // SAFETY: the queue pair lives until `destroy`; the mask names the fields that were set.
         match unsafe { (context.library.ibv_modify_qp)(self.raw, &mut attr, mask) } {
@@ -227,8 +249,11 @@ impl Pair {
         let requests = if success { self.heard.pop_front().unwrap_or(0) } else { 1 }.min(self.open);
         self.open -= requests;
         self.over += u64::from(requests);
-        if !success {
-            self.state = QueuePairState::Error;
+        if !success && self.state != QueuePairState::Error {
+            self.state = match self.service {
+                Service::ReliableConnection => QueuePairState::Error,
+                Service::Datagram => QueuePairState::SendQueueError,
+            };
         }
         requests
     }

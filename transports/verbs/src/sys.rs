@@ -484,9 +484,11 @@ pub const IBV_QPS_RESET: c_int = 0;
 pub const IBV_QPS_INIT: c_int = 1;
 pub const IBV_QPS_RTR: c_int = 2;
 pub const IBV_QPS_RTS: c_int = 3;
+pub const IBV_QPS_SQE: c_int = 5;
 pub const IBV_QPS_ERR: c_int = 6;
 
 pub const IBV_QP_STATE: c_int = 1;
+pub const IBV_QP_CUR_STATE: c_int = 2;
 pub const IBV_QP_ACCESS_FLAGS: c_int = 1 << 3;
 pub const IBV_QP_PKEY_INDEX: c_int = 1 << 4;
 pub const IBV_QP_PORT: c_int = 1 << 5;

@@ -133,7 +133,7 @@ impl Verbs {
     ) -> Result<(), HcaRefusal> {
         let Verbs { pairs, context, choice, limits, doorbells, crowd, memory, inner, routes, .. } = self;
         let pair = pairs.get_mut(&number.0).ok_or(HcaRefusal::Unknown)?;
-        if !matches!(pair.state, QueuePairState::ReadyToSend | QueuePairState::Error) {
+        if !pair.takes_sends() {
             return Err(HcaRefusal::State(pair.state));
         }
         if !pair.has_room(requests.len() as u32) {
@@ -242,7 +242,7 @@ impl Verbs {
         (opcode, rdma): (c_int, wr_rdma),
     ) -> Result<(), HcaRefusal> {
         let pair = self.pairs.get_mut(&number.0).ok_or(HcaRefusal::Unknown)?;
-        if !matches!(pair.state, QueuePairState::ReadyToSend | QueuePairState::Error) {
+        if !pair.takes_sends() {
             return Err(HcaRefusal::State(pair.state));
         }
         if !pair.has_room(1) {
@@ -389,6 +389,10 @@ impl Hca for Verbs {
     ) -> Result<(), HcaRefusal> {
         let pair = self.pairs.get_mut(&number.0).ok_or(HcaRefusal::Unknown)?;
         pair.open(&self.context, (&self.choice, &self.routes), ends)
+    }
+
+    fn resume_queue_pair(&mut self, number: QueuePairNumber) -> Result<(), HcaRefusal> {
+        self.pairs.get_mut(&number.0).ok_or(HcaRefusal::Unknown)?.resume(&self.context)
     }
 
     fn stop_queue_pair(&mut self, number: QueuePairNumber) {

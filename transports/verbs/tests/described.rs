@@ -7,7 +7,9 @@ use common::described::{count, kit_over, port};
 use common::ends::Two;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use std::num::NonZeroUsize;
-use weft_api::verbs::{Access, CompletionStatus, Hca, HcaRefusal, RemoteAddress, Service, Work};
+use weft_api::verbs::{
+    Access, CompletionStatus, Hca, HcaRefusal, LocalKey, RemoteAddress, Segment, Service, Work, WorkRequest,
+};
 use weft_rdma::Rdma;
 use weft_types::params::Choice as Setting;
 use weft_verbs::{Choice, Verbs};
@@ -66,6 +68,30 @@ fn every_property_holds_with_few_queue_pairs() {
 #[test]
 fn every_property_holds_with_an_old_driver() {
     kit_over("old1", |_| {}, false);
+}
+
+/// A datagram that cannot be sent stops the send queue; its owner resumes, and the next ones leave.
+#[test]
+fn datagrams_leave_again_after_one_that_could_not() {
+    for name in ["soft5", "card5"] {
+        let mut two = joined(port(name), Service::Datagram);
+        two.a.hca.open_queue_pair(two.a.pair, None).unwrap();
+        two.b.hca.open_queue_pair(two.b.pair, None).unwrap();
+        two.b.post_receive(0, 0, 8192);
+        assert!(two.a.hca.resume_queue_pair(two.a.pair).is_err(), "it was not stopped");
+        let (to, queue_pair) = (two.b.hca.address(), two.b.pair);
+        let work = Work::Datagram { to, by: 0, queue_pair, qkey: common::ends::QKEY, immediate: None };
+        let good = [two.a.segment(0, 8)];
+        let bad = [Segment { key: LocalKey(!good[0].key.0), ..good[0] }];
+        for (id, segment) in [(1, &bad), (2, &good)] {
+            two.a.hca.post_send(two.a.pair, &WorkRequest::new(id, work, segment)).unwrap();
+        }
+        let ends = [two.of_a(), two.of_a()].map(|done| (done.id, done.status));
+        assert_eq!(ends, [(1, CompletionStatus::LocalProtection), (2, CompletionStatus::Flushed)], "{name}");
+        two.a.hca.resume_queue_pair(two.a.pair).unwrap();
+        two.a.hca.post_send(two.a.pair, &WorkRequest::new(3, work, &good)).unwrap();
+        assert_eq!((two.of_a().status, two.of_b().id), (CompletionStatus::Success, 0), "{name}");
+    }
 }
 
 const PAGE: usize = 4096;

@@ -4,7 +4,7 @@
 //! behind in a queue that others use, and touches it when asked whether one may sleep. So nobody can be woken by a group; who
 //! waits for one naps. An event queue tells when all have joined. Closing it ends what it has begun.
 
-use super::{Denied, Device, Object, begun, poll};
+use super::{Denied, Device, MemoryRegion, Object, begun, poll};
 use crate::abilities::{Abilities, Answer, Question, Stage, element_number, operation_number};
 use crate::sys::*;
 use std::ffi::c_void;
@@ -253,7 +253,7 @@ impl Device {
         group: &GroupEndpoint,
         address: *mut u8,
         bytes: usize,
-    ) -> Result<Option<Object<fid_mr>>> {
+    ) -> Result<Option<MemoryRegion>> {
         if !self.registers_locally() {
             return Ok(None);
         }

@@ -1,10 +1,10 @@
 //! Reading, writing and changing the memory of other processes.
 
-use super::{Denied, Device, Object, begun};
+use super::{Denied, Device, MemoryRegion, begun};
 use crate::select::REMOTE_MEMORY;
 use crate::sys::{
     FI_ATOMIC, FI_CSWAP, FI_DELIVERY_COMPLETE, FI_ENOSYS, FI_MR_VIRT_ADDR, FI_SUM, FI_UINT64, fi_msg_rma,
-    fi_ops_atomic, fi_ops_rma, fi_rma_iov, fid_ep, fid_mr,
+    fi_ops_atomic, fi_ops_rma, fi_rma_iov, fid_ep,
 };
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
@@ -27,7 +27,7 @@ type Validity = unsafe extern "C" fn(*mut fid_ep, u32, u32, *mut usize) -> c_int
 
 impl Device {
     /// What others say to reach the first byte of a region at `address`.
-    pub(crate) fn remote_name(&self, region: &Object<fid_mr>, address: u64) -> RemoteMemory {
+    pub(crate) fn remote_name(&self, region: &MemoryRegion, address: u64) -> RemoteMemory {
         let by_address = self.offer.mr_mode & FI_MR_VIRT_ADDR != 0;
         // SAFETY: an open region.
         let key = unsafe { (*region.raw()).key };

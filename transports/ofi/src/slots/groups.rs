@@ -7,8 +7,8 @@
 
 use super::Slots;
 use crate::abilities::Stage;
-use crate::device::{Denied, GroupEndpoint, Object, Operands};
-use crate::sys::{fi_context2, fid_mr};
+use crate::device::{Denied, GroupEndpoint, MemoryRegion, Operands};
+use crate::sys::fi_context2;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::cell::UnsafeCell;
 use std::ptr::{NonNull, null_mut};
@@ -21,7 +21,7 @@ const KEPT: usize = 64 << 10;
 /// Memory for two operands of equal length.
 struct Room {
     // Closed before the memory goes.
-    region: Option<Object<fid_mr>>,
+    region: Option<MemoryRegion>,
     memory: NonNull<u8>,
     layout: Layout,
 }

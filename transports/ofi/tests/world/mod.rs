@@ -30,6 +30,7 @@ pub(crate) fn all(processes: usize, wanted: &Wanted) -> (Vec<Ofi>, Cards) {
     (ends, cards)
 }
 
+#[allow(dead_code, reason = "not all tests are of the installed library")]
 /// What to ask for to get this provider; `None`, with a word, where the installed library lacks it.
 pub(crate) fn wanted(provider: &str) -> Option<Wanted> {
     let offered = match offers() {

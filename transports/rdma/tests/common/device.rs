@@ -12,9 +12,9 @@ use std::rc::Rc;
 use weft_api::Transport;
 use weft_api::kit::Fabric;
 use weft_api::verbs::{
-    Access, CompletedWork, Completion, CompletionQueueId, CompletionStatus, DeviceAddress, DeviceBuffer, Hca,
-    HcaLimits, HcaRefusal, NOBODY, Nanos, PortAddress, QueuePairNumber, QueuePairPlan, RegionKeys, Remote,
-    Segment, Sending, Service, SharedReceiveQueueId, WorkRequest,
+    Access, CompletedWork, Completion, CompletionQueueId, CompletionStatus, Data, DeviceAddress,
+    DeviceBuffer, Hca, HcaLimits, HcaRefusal, LocalKey, NOBODY, Nanos, PortAddress, QueuePairNumber,
+    QueuePairPlan, RegionKeys, Remote, Segment, Sending, Service, SharedReceiveQueueId, Work, WorkRequest,
 };
 use weft_rdma::Rdma;
 use weft_sim::Random;
@@ -38,6 +38,11 @@ pub struct Odd {
     has_said: Cell<bool>,
     /// Records that a completion told of and nobody has looked at.
     told_records: Cell<u64>,
+}
+
+thread_local! {
+    /// So many of the next datagrams of this thread's devices cannot be sent.
+    pub static SPOILT: Cell<u32> = const { Cell::new(0) };
 }
 
 /// How it writes into memory.
@@ -192,11 +197,22 @@ impl Hca for Odd {
         self.card.open_queue_pair(number, ends)
     }
 
+    fn resume_queue_pair(&mut self, number: QueuePairNumber) -> Result<(), HcaRefusal> {
+        self.card.resume_queue_pair(number)
+    }
+
     fn stop_queue_pair(&mut self, number: QueuePairNumber) {
         self.card.stop_queue_pair(number);
     }
 
     fn post_send(&mut self, number: QueuePairNumber, request: &WorkRequest<'_>) -> Result<(), HcaRefusal> {
+        let spoilt = matches!(request.work, Work::Datagram { .. }) && SPOILT.get() > 0;
+        if spoilt {
+            SPOILT.set(SPOILT.get() - 1);
+            // A key that nothing has.
+            let nothing = [Segment { address: 0, length: 8, key: LocalKey(u32::MAX) }];
+            return self.card.post_send(number, &WorkRequest { data: Data::Segments(&nothing), ..*request });
+        }
         self.card.post_send(number, request)
     }
 

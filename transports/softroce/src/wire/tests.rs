@@ -102,6 +102,31 @@ fn the_invariant_crc_is_that_of_a_packet_that_a_kernel_took() {
     assert_eq!(icrc::icrc(flow, 7, &bytes), 0x821d_a2cc);
 }
 
+/// Packets over IPv6 and their CRCs as scapy 2.8 makes them, which also says what the kernel does of the one above. Traffic class, flow
+/// label and hop limit are not covered: it has the same CRC for others.
+#[test]
+fn the_invariant_crc_over_ipv6_is_that_of_a_packet_maker_that_is_not_ours() {
+    let mut bytes = Vec::new();
+    let payload = b"written by userspac!";
+    let sent =
+        Packet { ack_request: true, payload, ..Packet::new(Opcode::SEND_ONLY, 0x11, Psn::new(0x00ff_fffe)) };
+    sent.emit(&mut bytes);
+    let end = |host: Ipv6Addr, port| SocketAddr::from((host, port));
+    let [from, to] = [2, 1].map(|host| Ipv6Addr::new(0xfd00, 7, 0, 0, 0, 0, 0, host));
+    let own = Ipv6Addr::LOCALHOST;
+    for (source, destination, crc) in [
+        (end(from, 0xc123), end(to, UDP_PORT), 0x5ebe_130e),
+        (end(own, UDP_PORT), end(own, UDP_PORT), 0x44b2_ddf8),
+    ] {
+        let flow = Flow { source, destination };
+        assert_eq!(icrc::icrc(flow, 0, &bytes), crc, "{flow:?}");
+        assert_eq!(icrc::icrc(flow, 7, &bytes), crc, "there is no identification in IPv6");
+        let mut sealed = bytes.clone();
+        icrc::seal(flow, &mut sealed);
+        assert_eq!(icrc::open(flow, 0, &sealed), Some(&bytes[..]));
+    }
+}
+
 /// As the annex says it, one part after another.
 fn icrc_in_parts(flow: Flow, identification: u16, packet: &[u8]) -> u32 {
     let udp_bytes = (8 + packet.len() + 4) as u16;

@@ -3,7 +3,7 @@
 #![allow(dead_code, unreachable_pub, reason = "shared by test files, each of which uses its part")]
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use weft_api::verbs::*;
 use weft_sim::Random;
 use weft_softroce::{Device, Fault, Memory};
@@ -57,6 +57,8 @@ impl Faults {
 
 pub struct Network {
     pub devices: Vec<Device<Bytes>>,
+    /// Where each device is.
+    at: fn(usize) -> SocketAddr,
     pub now: Nanos,
     pub random: Random,
     pub faults: Faults,
@@ -80,10 +82,27 @@ pub fn address(device: usize) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::new(10, 7, 0, 1 + device as u8), 4791))
 }
 
+/// Where a device is in a network of IPv6.
+pub fn address_v6(device: usize) -> SocketAddr {
+    SocketAddr::from((Ipv6Addr::new(0xfd00, 7, 0, 0, 0, 0, 0, 1 + device as u16), 4791))
+}
+
 impl Network {
     pub fn new(devices: usize, memory: usize, seed: u64, faults: Faults) -> Network {
+        Network::over(address, devices, memory, seed, faults)
+    }
+
+    /// As [`Network::new`], with devices at other addresses.
+    pub fn over(
+        at: fn(usize) -> SocketAddr,
+        devices: usize,
+        memory: usize,
+        seed: u64,
+        faults: Faults,
+    ) -> Network {
         Network {
-            devices: (0..devices).map(|i| Device::new(address(i), Bytes(vec![0; memory]))).collect(),
+            devices: (0..devices).map(|i| Device::new(at(i), Bytes(vec![0; memory]))).collect(),
+            at,
             now: 0,
             random: Random::new(seed),
             faults,
@@ -108,10 +127,12 @@ impl Network {
                 // An acknowledgement's syndrome follows the base header (IBTA, volume 1, section 9.7.5.1.2).
                 self.not_ready += u64::from(datagram[0] == 0x11 && datagram[12] >> 5 == 0b001);
                 if let Some(record) = &mut self.record {
-                    record.write(self.now, address(from), to, &datagram).expect("a vector takes everything");
+                    record
+                        .write(self.now, (self.at)(from), to, &datagram)
+                        .expect("a vector takes everything");
                 }
                 let to =
-                    (0..self.devices.len()).find(|&i| address(i) == to).expect("a device of this network");
+                    (0..self.devices.len()).find(|&i| (self.at)(i) == to).expect("a device of this network");
                 self.fly(from, to, &datagram);
             }
         }
@@ -122,7 +143,7 @@ impl Network {
         if arrival == Some(next) {
             let (_, (from, to, datagram)) = self.flying.pop_first().expect("it was just seen");
             if !self.dead.contains(&from) && !self.dead.contains(&to) {
-                self.devices[to].receive(self.now, address(from), 0, &datagram);
+                self.devices[to].receive(self.now, (self.at)(from), 0, &datagram);
             }
         } else {
             for device in &mut self.devices {
@@ -217,12 +238,19 @@ pub fn connect(network: &mut Network, devices: [usize; 2], plan: &Plan) -> [End;
             .unwrap();
         End { device, pair, sends, receives, keys }
     });
+    reconnect(network, ends, plan);
+    ends.sort_by_key(|end| end.device);
+    ends
+}
+
+/// Brings both ends of a connection that was made, or reset, to *ready to send*.
+pub fn reconnect(network: &mut Network, ends: [End; 2], plan: &Plan) {
     for me in 0..2 {
         let (own, other) = (ends[me], ends[1 - me]);
         let d = &mut network.devices[own.device];
         d.initialise(own.pair).unwrap();
         let remote = Remote {
-            address: address(other.device).into(),
+            address: (network.at)(other.device).into(),
             by: 0,
             queue_pair: other.pair,
             first_packet: plan.first_packets[1 - me],
@@ -235,6 +263,4 @@ pub fn connect(network: &mut Network, devices: [usize; 2], plan: &Plan) -> [End;
         d.ready_to_send(own.pair, Some(Sending { first_packet: plan.first_packets[me], ..plan.sending }))
             .unwrap();
     }
-    ends.sort_by_key(|end| end.device);
-    ends
 }

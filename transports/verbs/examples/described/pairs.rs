@@ -111,6 +111,8 @@ pub unsafe extern "C" fn ibv_modify_qp(raw: *mut ibv_qp, attr: *mut ibv_qp_attr,
                 | IBV_QP_MAX_DEST_RD_ATOMIC
                 | IBV_QP_MIN_RNR_TIMER
         }
+        // From a stopped send queue, which the program must name: the driver has not heard of it.
+        (IBV_QPS_RTS, true) if attr.cur_qp_state == IBV_QPS_SQE && mask & IBV_QP_CUR_STATE != 0 => 0,
         (IBV_QPS_RTS, true) => IBV_QP_SQ_PSN,
         (IBV_QPS_RTS, false) => {
             IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC
@@ -149,6 +151,7 @@ pub unsafe extern "C" fn ibv_modify_qp(raw: *mut ibv_qp, attr: *mut ibv_qp_attr,
             };
             unit.core.ready_to_receive(number, Some(remote))
         }
+        IBV_QPS_RTS if mask & IBV_QP_CUR_STATE != 0 => unit.core.resume(number),
         IBV_QPS_RTS if is_datagram => unit.core.ready_to_send(number, None),
         IBV_QPS_RTS => {
             (unit.counts.timeout, unit.counts.retries) = (attr.timeout.into(), attr.retry_cnt.into());

@@ -5,7 +5,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use weft_launch::hosts::frames::{
-    Answer, Broken, Frame, Kind, MAX_FRAME, Orders, Question, Reader, Word, emit, ending, parse_ending, parse_number,
+    Answer, Broken, Frame, Kind, MAX_FRAME, Orders, Question, Reader, Word, emit, ending, parse_ending,
+    parse_number,
 };
 
 /// Bytes of a frame before its content.
@@ -22,7 +23,10 @@ fuzz_target!(|bytes: &[u8]| {
     if end.is_ok() && stream.len() >= written.len() + PREFIX {
         let rest = stream[written.len()..].first_chunk().map(|length| u32::from_le_bytes(*length) as usize);
         let whole = |length| stream.len() - written.len() - PREFIX >= length;
-        assert!(rest.is_some_and(|length| length <= MAX_FRAME && !whole(length)), "a whole frame is kept back");
+        assert!(
+            rest.is_some_and(|length| length <= MAX_FRAME && !whole(length)),
+            "a whole frame is kept back"
+        );
     }
     whole.iter().for_each(|frame| content(&frame.content));
     // Bytes that seldom begin as a frame are the content of one.

@@ -34,11 +34,14 @@ impl Surroundings for Around<'_> {
 
 fuzz_target!(|bytes: &[u8]| {
     let text = String::from_utf8_lossy(bytes);
-    let words: Vec<OsString> = bytes.split(|&byte| byte == b'\n').map(|word| OsStr::from_bytes(word).into()).collect();
+    let words: Vec<OsString> =
+        bytes.split(|&byte| byte == b'\n').map(|word| OsStr::from_bytes(word).into()).collect();
     let _ = job(&words, "");
     let _ = job(&words, &text);
     let _ = job(&["-configfile".into(), "file".into()], &text);
-    if let Ok((_, settings)) = job(&words_of(["-timeout", "1", "-watchdog", "off", "-n", "1", "-hostfile", "file", "a"]), &text) {
+    if let Ok((_, settings)) =
+        job(&words_of(["-timeout", "1", "-watchdog", "off", "-n", "1", "-hostfile", "file", "a"]), &text)
+    {
         again(&settings);
     }
     if let Ok((_, settings)) = job(&words_of(["-n", "1", "-hosts", &text, "a"]), "") {
@@ -70,7 +73,9 @@ fn job(words: &[OsString], file: &str) -> Result<(Vec<Section>, Settings), Usage
 
 /// The hosts written down plainly and read once more, in a list and in a file.
 fn again(settings: &Settings) {
-    let plain = |name: &str| !name.is_empty() && !name.contains(|letter: char| letter.is_whitespace() || "[]#,".contains(letter));
+    let plain = |name: &str| {
+        !name.is_empty() && !name.contains(|letter: char| letter.is_whitespace() || "[]#,".contains(letter))
+    };
     let hosts: Vec<_> = settings.hosts.iter().filter(|host| plain(&host.name)).cloned().collect();
     if hosts.is_empty() {
         return;
@@ -80,7 +85,8 @@ fn again(settings: &Settings) {
         hosts
             .iter()
             .map(|host| {
-                let name = if host.name.contains(':') { format!("[{}]", host.name) } else { host.name.clone() };
+                let name =
+                    if host.name.contains(':') { format!("[{}]", host.name) } else { host.name.clone() };
                 name + &host.slots.map(slots).unwrap_or_default()
             })
             .collect()

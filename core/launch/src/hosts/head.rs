@@ -355,7 +355,11 @@ impl Head {
         let ours = self.host_of.get(rank) == Some(&index);
         match frame.kind {
             Kind::Ping => self.answered(index, &frame.content),
-            Kind::Bye => self.hosts[index].gone = true,
+            // Nobody would hear of their ends any more.
+            Kind::Bye => match self.hosts[index].ranks.iter().any(|&rank| self.judge.is_running(rank)) {
+                true => self.lose(index, "its agent went before they ended".to_owned()),
+                false => self.hosts[index].gone = true,
+            },
             Kind::Took => {
                 let taken = frames::parse_number(&frame.content).unwrap_or(0).max(0) as usize;
                 self.input_under_way = self.input_under_way.saturating_sub(taken);

@@ -207,7 +207,8 @@ fn an_agent_that_tells_nonsense_ends_the_job_and_not_mpiexec() {
     use weft_launch::hosts::frames::{Kind, emit};
     let pid = 1_i32.to_le_bytes();
     let refused: &[u8] = b"\x7f\0\0\0because";
-    let tables: [(&[(Kind, u32, &[u8])], &str); 4] = [
+    type Told<'a> = &'a [(Kind, u32, &'a [u8])];
+    let tables: [(Told<'_>, &str); 4] = [
         (
             &[
                 (Kind::Started, 0, &pid),

@@ -534,7 +534,7 @@ fn an_introduction_that_is_none_ends_the_receive() {
             world.settle();
             requests.progress(&mut world.engines[0]);
         }
-        assert!(requests.is_done(&mut world.engines[0], receive), "it would wait for ever: {nonsense:?}");
+        assert!(requests.is_done(&world.engines[0], receive), "it would wait for ever: {nonsense:?}");
         let error = requests.finish(&mut world.engines[0], receive).error.expect("no partitions came");
         assert_eq!(error.class(), ErrorClass::INTERN);
     }

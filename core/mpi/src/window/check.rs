@@ -135,6 +135,27 @@ mod tests {
         }
     }
 
+    /// Every kind of access at every edge of a window, and of the hole in it.
+    #[test]
+    fn no_access_reaches_over_an_edge() {
+        let edges = [0, (SIZE - HOLE) / 2, (SIZE + HOLE) / 2, SIZE];
+        let around = edges.into_iter().flat_map(|edge| edge - 9..edge + 9);
+        let kinds = [Kind::Put, Kind::PutFar, Kind::Get, Kind::GetAccumulate, Kind::CompareAndSwap];
+        for (disp, length) in around.flat_map(|disp| (0..9).map(move |length| (disp, length))) {
+            for kind in kinds {
+                let data = match kind {
+                    Kind::PutFar | Kind::Get => 0,
+                    Kind::CompareAndSwap => 2 * length,
+                    _ => length,
+                };
+                let bare = Message::bare(kind, abi::MPI_REPLACE, 0);
+                let data = &[0x33; 16][..data];
+                let bytes = length as u64;
+                check_message(&Message { disp, count: bytes, bytes, data, ..bare }.emit());
+            }
+        }
+    }
+
     fn near() -> impl Strategy<Value = i64> {
         prop_oneof![8 => -20_i64..220, 1 => any::<i64>()]
     }

@@ -152,6 +152,8 @@ impl Datatype {
 
 /// Runs that are checked before more are listed.
 const RUNS_AT_ONCE: usize = 256;
+/// Packed bytes that are looked at before more are.
+const BYTES_AT_ONCE: usize = 64 << 10;
 
 impl Memory {
     /// No elements at all (an argument that is not significant at this rank).
@@ -260,6 +262,15 @@ impl Memory {
         Memory { datatype: datatype.clone(), ..self.clone() }
     }
 
+    /// The `bytes` bytes that begin `first` bytes from the address, as memory of their own; `None` when that is not all of this one's.
+    #[must_use]
+    pub fn part(&self, first: i64, bytes: i64) -> Option<Memory> {
+        let end = first.checked_add(bytes)?;
+        let inside = bytes >= 0 && self.low <= first && end <= self.high;
+        let address = self.address.wrapping_offset(first as isize);
+        inside.then(|| Memory { address, datatype: byte(), low: 0, high: bytes, ..self.clone() })
+    }
+
     /// `count` elements of `datatype`, `at` bytes from address 0, when every run of them lies in one of `parts`, or in some that
     /// touch: memory of which nothing but these elements may be looked at. `None` when some byte lies in none.
     ///
@@ -267,7 +278,9 @@ impl Memory {
     /// `MPI_ERR_COUNT` when the elements do not fit 63 bits.
     pub fn across(parts: &[&Memory], datatype: &Datatype, count: u64, at: i64) -> Result<Option<Memory>> {
         let (low, high) = datatype.span(count)?;
-        let total = datatype.packed_bytes(count)?;
+        // Elements on top of each other lie where the first of them does.
+        let apart = if datatype.bounds().extent == 0 { count.min(1) } else { count };
+        let total = datatype.packed_bytes(apart)?;
         let mut parts: Vec<(i128, i128)> = parts
             .iter()
             .map(|part| {
@@ -284,10 +297,17 @@ impl Memory {
             }
             first >= last
         };
-        let (mut done, mut runs) = (0, Vec::new());
+        // One run, however many elements there are.
+        let whole = datatype.is_contiguous() && count > 0;
+        if whole && !covered(i128::from(at) + i128::from(low), i128::from(at) + i128::from(high)) {
+            return Ok(None);
+        }
+        let (mut done, mut runs) = (if whole { total } else { 0 }, Vec::new());
         while done < total {
             runs.clear();
-            done += datatype.layout().list_runs(done, total - done, RUNS_AT_ONCE, &mut runs);
+            // Not all at once: what touches becomes one run, whoever wants too much hears so after what is here.
+            let most = (total - done).min(BYTES_AT_ONCE);
+            done += datatype.layout().list_runs(done, most, RUNS_AT_ONCE, &mut runs);
             let inside = |&(place, len): &(i64, usize)| {
                 let first = i128::from(at) + i128::from(place);
                 covered(first, first + len as i128)

@@ -112,9 +112,10 @@ impl Engine {
         }
     }
 
-    /// A process has sent nonsense: no more is said to or heard from it.
+    /// A process has sent nonsense, `what`: no more is said to or heard from it, and what depends on it fails with
+    /// `MPI_ERR_INTERN`.
     #[cold]
-    pub(crate) fn broken(&mut self, id: PeerId, what: &str) {
+    pub fn broken(&mut self, id: PeerId, what: &str) {
         let error = Error::new(
             ErrorClass::INTERN,
             format!("process {} sent {what}; is it of another version of Weft?", id.0),

@@ -9,6 +9,11 @@ use weft_sim::{SimConfig, SimFabric};
 use weft_types::{ContextId, PeerId, Rank, Tag};
 use weft_wire::{Header, Kind};
 
+/// Kinds that there are, and the 0 that is none.
+const KINDS: u64 = Kind::LAST as u64 + 1;
+/// Those of every message that a program sends; of the others only nonsense brings more than a few.
+const COMMON: u64 = Kind::Part as u64;
+
 #[derive(Clone, Debug)]
 enum Step {
     /// A packet from the stranger: the two header words and the payload.
@@ -55,9 +60,9 @@ fn step() -> impl Strategy<Value = Step> {
     );
     let offered = prop_oneof![Just(16_u64), Just(48), Just(18)].prop_map(|flags| 3 | (flags << 8));
     prop_oneof![
-        1 => (flagged(17), value.clone(), payload.clone()).prop_map(|(a, b, payload)| Step::Packet(a, b, payload)),
+        1 => (flagged(KINDS), value.clone(), payload.clone()).prop_map(|(a, b, payload)| Step::Packet(a, b, payload)),
         1 => (offered, value.clone(), offer).prop_map(|(a, b, payload)| Step::Packet(a, b, payload)),
-        6 => (word(13), value, payload).prop_map(|(a, b, payload)| Step::Packet(a, b, payload)),
+        6 => (word(COMMON), value, payload).prop_map(|(a, b, payload)| Step::Packet(a, b, payload)),
         2 => (prop_oneof![Just(8_usize), Just(3000), Just(90_000)], any::<bool>()).prop_map(|(n, s)| Step::Send(n, s)),
         2 => any::<bool>().prop_map(Step::Recv),
         1 => (0_usize..10).prop_map(Step::Cancel),

@@ -200,3 +200,48 @@ fn each_host_finds_cores_for_the_lanes_of_its_ranks() {
     }
     assert!(outcome.out.contains(";lanes="), "{}", outcome.out);
 }
+
+/// What an agent tells is not trusted: one that says what cannot be loses its host, and mpiexec ends the job in order.
+#[test]
+fn an_agent_that_tells_nonsense_ends_the_job_and_not_mpiexec() {
+    use weft_launch::hosts::frames::{Kind, emit};
+    let pid = 1_i32.to_le_bytes();
+    let refused: &[u8] = b"\x7f\0\0\0because";
+    type Told<'a> = &'a [(Kind, u32, &'a [u8])];
+    let tables: [(Told<'_>, &str); 4] = [
+        (
+            &[
+                (Kind::Started, 0, &pid),
+                (Kind::Started, 0, &pid),
+                (Kind::Started, 0, &pid),
+                (Kind::NotStarted, 0, refused),
+            ],
+            "because",
+        ),
+        (
+            &[(Kind::Started, 0, &pid), (Kind::Ended, 0, &[2, 0, 0, 0, 0, 0])],
+            "told no end that rank 0 can have",
+        ),
+        (&[(Kind::Started, 0, &pid), (Kind::Ended, 0, &[])], "told no end that rank 0 can have"),
+        (
+            &[(Kind::Started, 7, &[]), (Kind::Said, 0, b"cmd=finalize no=sense"), (Kind::Bye, 0, &[])],
+            "went before they ended",
+        ),
+    ];
+    for (number, (frames, told)) in tables.into_iter().enumerate() {
+        let mut bytes = Vec::new();
+        emit(Kind::Ping, 0, &[], &mut bytes);
+        frames.iter().for_each(|&(kind, number, content)| emit(kind, number, content, &mut bytes));
+        let base = std::env::temp_dir().join(format!("weft-liar-{}-{number}", std::process::id()));
+        let (said, liar) = (base.with_extension("said"), base.with_extension("sh"));
+        std::fs::write(&said, bytes).expect("a file");
+        std::fs::write(&liar, format!("cat {}; exec cat >/dev/null", said.display())).expect("a file");
+        let agent = format!("sh {} {{host}}", liar.display());
+        let outcome = run(mpiexec("--hosts far1:2 -n 2 --timeout 20").arg("--agent").arg(agent).arg("true"));
+        for file in [said, liar] {
+            std::fs::remove_file(file).expect("it is ours");
+        }
+        assert!(![0, 101, 134].contains(&outcome.code), "{number}: {} {}", outcome.code, outcome.err);
+        assert!(outcome.err.contains(told) && !outcome.err.contains("panicked"), "{number}: {}", outcome.err);
+    }
+}

@@ -44,3 +44,4 @@ pub mod window;
 
 pub use process::Process;
 pub use universe::{Communicator, Element, Reduce, Universe};
+pub use wide::check_lane_letters;

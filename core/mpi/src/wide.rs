@@ -12,6 +12,8 @@
 
 mod desk;
 
+pub use desk::check_lane_letters;
+
 use crate::context::open_lane;
 use crate::fabric::Opener;
 use crate::lanes::LANES;

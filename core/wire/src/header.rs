@@ -75,6 +75,9 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// The kind with the largest number. `from_byte` knows all up to it, and none behind (a test).
+    pub const LAST: Kind = Kind::Shared;
+
     /// Reads the kind byte; `None` for a value this version does not know.
     #[inline]
     pub const fn from_byte(byte: u8) -> Option<Kind> {
@@ -251,5 +254,14 @@ mod tests {
         assert_eq!(Header::from_words([0, 0]).kind(), None);
         assert_eq!(Header::from_words([0xff, 0]).kind(), None);
         assert_eq!(Header::from_words([18, 0]).kind(), None);
+    }
+
+    /// A new kind that is not [`Kind::LAST`] is found here, and what tests take from there forgets none.
+    #[test]
+    fn the_kinds_are_the_numbers_up_to_the_last() {
+        for byte in 0..=u8::MAX {
+            let known = (1..=Kind::LAST as u8).contains(&byte);
+            assert_eq!(Kind::from_byte(byte).map(|kind| kind as u8), known.then_some(byte));
+        }
     }
 }

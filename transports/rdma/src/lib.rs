@@ -38,6 +38,7 @@ mod wide;
 
 pub use card::{PeerCard, RailCard};
 pub use letter::check_letter;
+pub use stream::check_conversation;
 /// Version of what processes say to each other over a device; peers compare it before they are talked to, since datagrams of
 /// another version are not understood and not answered.
 pub const VERSION: u32 = handshake::VERSION << 8 | letter::VERSION;

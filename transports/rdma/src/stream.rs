@@ -16,8 +16,11 @@
 use std::collections::VecDeque;
 use weft_api::verbs::Nanos;
 
+mod check;
 #[cfg(test)]
 mod tests;
+
+pub use check::check_conversation;
 
 /// Most pieces that are not answered.
 pub(crate) const WINDOW: u32 = 32;

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
@@ -38,12 +38,14 @@ pub(super) fn agent_words(host: &str, settings: &Settings) -> Vec<OsString> {
 
 /// A word as a shell takes it whole.
 fn quoted(word: &OsStr) -> OsString {
-    let text = word.to_string_lossy();
-    let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+".contains(letter);
-    match text.chars().all(plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", text.replace('\'', "'\\''")).into(),
+    // Bytes: the name of a folder need not be text.
+    let plain = |letter: &u8| letter.is_ascii_alphanumeric() || b"/._-+".contains(letter);
+    let bytes = word.as_bytes();
+    if bytes.iter().all(plain) {
+        return word.to_owned();
     }
+    let parts: Vec<&[u8]> = bytes.split(|&byte| byte == b'\'').collect();
+    OsString::from_vec([b"'", &parts.join(&b"'\\''"[..])[..], b"'"].concat())
 }
 
 pub(super) fn start_agent(words: &[OsString]) -> io::Result<Child> {

@@ -65,13 +65,16 @@ pub enum Kind {
 }
 
 impl Kind {
-    fn from_byte(byte: u8) -> Option<Kind> {
+    const ALL: [Kind; 22] = {
         use Kind::*;
-        const ALL: [Kind; 22] = [
+        [
             Start, Channel, Signal, Input, Finish, Ping, Started, NotStarted, Said, Output, Error, Ended,
             Took, Line, Bye, Lost, Puts, Entered, Left, Word, CannotTell, NotSaid,
-        ];
-        ALL.into_iter().find(|&kind| kind as u8 == byte)
+        ]
+    };
+
+    fn from_byte(byte: u8) -> Option<Kind> {
+        Kind::ALL.into_iter().find(|&kind| kind as u8 == byte)
     }
 }
 
@@ -143,10 +146,15 @@ pub fn parse_ending(content: &[u8]) -> Option<crate::judge::End> {
     let &[kind, a, b, c, d, core] = content else { return None };
     let value = i32::from_le_bytes([a, b, c, d]);
     match kind {
-        0 => Some(crate::judge::End::Exit(value)),
-        1 => Some(crate::judge::End::Signal { signal: value, core: core != 0 }),
+        0 if core == 0 => Some(crate::judge::End::Exit(value)),
+        1 => Some(crate::judge::End::Signal { signal: value, core: flag(u32::from(core))? }),
         _ => None,
     }
+}
+
+/// A yes or no, which is 1 or 0 and nothing else.
+fn flag(number: u32) -> Option<bool> {
+    (number <= 1).then_some(number == 1)
 }
 
 /// The content of a [`Kind::Ping`] to an agent.
@@ -168,8 +176,8 @@ impl Question {
     /// Reads [`Question::emit`].
     pub fn parse(content: &[u8]) -> Option<Question> {
         let (asked, rest) = content.split_first_chunk()?;
-        let pids = rest.chunks_exact(4).map(|pid| i32::from_le_bytes([pid[0], pid[1], pid[2], pid[3]]));
-        Some(Question { asked: u64::from_le_bytes(*asked), pids: pids.collect() })
+        let pids = rest.chunks(4).map(parse_number);
+        Some(Question { asked: u64::from_le_bytes(*asked), pids: pids.collect::<Option<_>>()? })
     }
 }
 
@@ -341,7 +349,7 @@ impl Orders {
             version: from.text()?,
             host: from.text()?,
             placing: [from.text()?, from.text()?],
-            report_bindings: from.number()? != 0,
+            report_bindings: from.flag()?,
             size: from.number()?,
             ..Orders::default()
         };
@@ -351,9 +359,12 @@ impl Orders {
                 program.arguments.push(from.word()?);
             }
             (program.current, program.wdir) = (from.word()?, from.word()?);
-            program.asked_for_wdir = from.number()? != 0;
-            let has_path = from.number()? != 0;
-            program.path = Some(from.word()?).filter(|_| has_path);
+            program.asked_for_wdir = from.flag()?;
+            let (has_path, path) = (from.flag()?, from.word()?);
+            if !has_path && !path.is_empty() {
+                return None;
+            }
+            program.path = has_path.then_some(path);
             program.threads = from.number()?;
             for _ in 0..from.number()? {
                 program.environment.push((from.word()?, from.word()?));
@@ -391,6 +402,10 @@ impl Words<'_> {
         let (number, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
         Some(u32::from_le_bytes(*number))
+    }
+
+    fn flag(&mut self) -> Option<bool> {
+        flag(self.number()?)
     }
 
     fn word(&mut self) -> Option<OsString> {
@@ -440,18 +455,27 @@ mod tests {
         for end in [End::Exit(-3), End::Exit(255), End::Signal { signal: 11, core: true }] {
             assert_eq!(parse_ending(&ending(end)), Some(end));
         }
-        assert_eq!(parse_ending(&[2, 0, 0, 0, 0, 0]), None);
+        // No such end, no such answer to whether there is a core file, and an exit with one.
+        for broken in [[2, 0, 0, 0, 0, 0], [1, 11, 0, 0, 0, 2], [0, 0, 0, 0, 0, 1]] {
+            assert_eq!(parse_ending(&broken), None);
+        }
+    }
+
+    #[test]
+    fn half_a_number_is_no_question() {
+        let question = Question { asked: 7, pids: vec![1, 2] }.emit();
+        assert_eq!(Question::parse(&question[..question.len() - 1]), None);
     }
 
     proptest! {
         #[test]
         fn frames_survive_any_cutting(
-            frames in prop::collection::vec((1_u8..21, any::<u32>(), prop::collection::vec(any::<u8>(), 0..40)), 0..8),
+            frames in prop::collection::vec((prop::sample::select(Kind::ALL.to_vec()), any::<u32>(), prop::collection::vec(any::<u8>(), 0..40)), 0..8),
             cuts in prop::collection::vec(1_usize..30, 1..40),
         ) {
             let frames: Vec<Frame> = frames
                 .into_iter()
-                .map(|(kind, number, content)| Frame { kind: Kind::from_byte(kind).unwrap(), number, content })
+                .map(|(kind, number, content)| Frame { kind, number, content })
                 .collect();
             let mut bytes = Vec::new();
             frames.iter().for_each(|frame| emit(frame.kind, frame.number, &frame.content, &mut bytes));

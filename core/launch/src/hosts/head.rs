@@ -355,7 +355,11 @@ impl Head {
         let ours = self.host_of.get(rank) == Some(&index);
         match frame.kind {
             Kind::Ping => self.answered(index, &frame.content),
-            Kind::Bye => self.hosts[index].gone = true,
+            // Nobody would hear of their ends any more.
+            Kind::Bye => match self.hosts[index].ranks.iter().any(|&rank| self.judge.is_running(rank)) {
+                true => self.lose(index, "its agent went before they ended".to_owned()),
+                false => self.hosts[index].gone = true,
+            },
             Kind::Took => {
                 let taken = frames::parse_number(&frame.content).unwrap_or(0).max(0) as usize;
                 self.input_under_way = self.input_under_way.saturating_sub(taken);
@@ -377,7 +381,8 @@ impl Head {
                 let now = Instant::now();
                 let order = self.judge.condemn(Cause::NotStarted { rank, why, code }, now);
                 // Those of the host that were to come after it were not started either.
-                let missing = self.hosts[index].ranks[self.hosts[index].started..].to_vec();
+                let host = &self.hosts[index];
+                let missing = host.ranks.get(host.started..).unwrap_or_default().to_vec();
                 for missing in missing {
                     self.judge.ended(missing, End::Exit(0), now);
                 }
@@ -389,7 +394,10 @@ impl Head {
             Kind::Output if ours => self.show(rank, 0, &frame.content),
             Kind::Error if ours => self.show(rank, 1, &frame.content),
             Kind::Ended if ours => {
-                let Some(end) = frames::parse_ending(&frame.content) else { return };
+                // Nobody would hear of that rank's end any more.
+                let Some(end) = frames::parse_ending(&frame.content) else {
+                    return self.lose(index, format!("its agent told no end that rank {rank} can have"));
+                };
                 self.flush_lines(rank, Instant::now(), true);
                 match self.judge.depends_on_others(rank, end) {
                     true => self.bring(Matter::End { rank, end }),

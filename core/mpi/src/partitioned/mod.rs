@@ -47,7 +47,7 @@ mod tests;
 pub use receiving::ReceiveSide;
 pub use sides::SendSide;
 pub(crate) use terms::PartsOutlook;
-pub use terms::{Counterpart, Partitions};
+pub use terms::{Counterpart, Partitions, check_introduction};
 pub use weft_engine::board::Board;
 
 use crate::request::{Kind, Local, MpiStatus, Requests};

@@ -161,11 +161,19 @@ impl ReceiveSide {
             }
             let mut bytes = [0; Introduction::BYTES];
             room.send_buf(0, Introduction::BYTES).pack(0, &mut bytes);
-            let error = engine.take(*request).error;
-            self.meeting = match (error, Introduction::parse(&bytes)) {
+            let ended = engine.take(*request);
+            // Of fewer bytes the rest is no word of the sender's.
+            let whole = ended.status.bytes == Introduction::BYTES as u64;
+            self.meeting = match (ended.error, Introduction::parse(&bytes).filter(|_| whole)) {
                 (None, Some(introduction)) => self.judge(engine, introduction),
                 (error, _) => {
-                    self.error = error;
+                    self.error = Some(error.unwrap_or_else(|| {
+                        Error::new(
+                            ErrorClass::INTERN,
+                            "the sender of a partitioned message introduced itself with words that are none: do all processes \
+                             run the same version of Weft?",
+                        )
+                    }));
                     Meeting::Failed
                 }
             };

@@ -97,6 +97,7 @@ impl Introduction {
         bytes
     }
 
+    /// Reads [`Introduction::emit`]; `None` for bytes that no sender can have meant: it has partitions, and all are equal.
     pub(super) fn parse(bytes: &[u8; Self::BYTES]) -> Option<Introduction> {
         let (total, rest) = bytes.split_first_chunk()?;
         let (partitions, sender) = rest.split_first_chunk()?;
@@ -105,6 +106,23 @@ impl Introduction {
             partitions: u32::from_le_bytes(*partitions),
             total: u64::from_le_bytes(*total),
         };
-        (introduction.partitions > 0).then_some(introduction)
+        let partitions = u64::from(introduction.partitions);
+        (partitions > 0 && introduction.total.is_multiple_of(partitions)).then_some(introduction)
+    }
+}
+
+/// What a fuzzer calls with the bytes of an introduction: one that is read is written the same, and its partitions make the whole.
+///
+/// # Panics
+/// When that is not so.
+pub fn check_introduction(bytes: &[u8]) {
+    let Some(bytes) = bytes.first_chunk() else { return };
+    if let Some(introduction) = Introduction::parse(bytes) {
+        assert_eq!(&introduction.emit(), bytes);
+        let partition = introduction.total / u64::from(introduction.partitions);
+        assert_eq!(partition * u64::from(introduction.partitions), introduction.total);
+        let answer = Answer::Granted(introduction.sender);
+        let refused = introduction.sender.0 == 0;
+        assert_eq!(Answer::from_tag(answer.tag()), if refused { Answer::Refused } else { answer });
     }
 }

@@ -5,6 +5,7 @@ use crate::partitioned::{Counterpart, Partitions, ReceiveSide, SendSide};
 use std::cell::RefCell;
 use weft_datatype::Memory;
 use weft_engine::world::World;
+use weft_engine::{Envelope, SendMode, Started};
 use weft_types::{PeerId, Tag};
 
 const EPOCHS: u8 = 3;
@@ -494,4 +495,47 @@ fn what_a_freed_receive_does_not_take_is_dropped_and_its_sender_goes_on() {
     pair.finish(0);
     pair.send(1);
     pair.finish(0);
+}
+
+/// A sender whose introduction is none: the receive ends with an error, whatever the number of bytes that it agrees on.
+#[test]
+fn an_introduction_that_is_none_ends_the_receive() {
+    let partitions = |number: u32| Partitions {
+        memory: Memory::packed_scratch(40),
+        number,
+        bytes: 40 / u64::from(number),
+    };
+    let introduction =
+        |partitions: u32| terms::Introduction { sender: Handle(1), partitions, total: 40 }.emit();
+    for nonsense in [&introduction(0)[..], &introduction(3), &introduction(4)[..15], &[]] {
+        let mut world = World::new(2).build();
+        let mut requests = Requests::default();
+        let comm = Handle(weft_types::abi::MPI_COMM_WORLD);
+        let from = counterpart(1);
+        let side = ReceiveSide::new(partitions(4), Some(from), comm);
+        let receive = requests.partitioned_receive(&mut world.engines[0], side).expect("room");
+        let started = requests.start_partitioned(&mut world.engines[0], receive);
+        started.expect("partitioned").expect("inactive");
+        let envelope = Envelope {
+            peer: PeerId(0),
+            context: from.context.partitioned(),
+            source: from.source,
+            tag: from.tag,
+        };
+        let copy = Scratch::new(nonsense.len());
+        copy.recv_buf(0, nonsense.len()).unpack(0, nonsense);
+        let data = copy.send_buf(0, nonsense.len());
+        if let Started::Pending(request) =
+            world.engines[1].send(envelope, SendMode::Standard, data).expect("alive")
+        {
+            world.engines[1].release(request);
+        }
+        for _ in 0..4 {
+            world.settle();
+            requests.progress(&mut world.engines[0]);
+        }
+        assert!(requests.is_done(&world.engines[0], receive), "it would wait for ever: {nonsense:?}");
+        let error = requests.finish(&mut world.engines[0], receive).error.expect("no partitions came");
+        assert_eq!(error.class(), ErrorClass::INTERN);
+    }
 }

@@ -77,6 +77,8 @@ pub(crate) struct Desk {
     answered: HashSet<(u32, PeerId)>,
     /// Who was asked and has not answered.
     asked: HashSet<(u32, PeerId)>,
+    /// Who has asked: whoever does so again has its answer, or will.
+    askers: HashSet<(u32, PeerId)>,
     /// Who has asked about a lane that is not open here.
     owed: Vec<(u32, PeerId)>,
     /// What is to be written.
@@ -119,9 +121,11 @@ impl Desk {
     pub(crate) fn heard(&mut self, from: PeerId, letter: Letter) -> u32 {
         match letter {
             Letter::Ask(lane, card) => {
-                match &self.own[lane as usize] {
-                    Some(own) => self.leaving.push_back((from, Letter::Answer(lane, own.clone()))),
-                    None => self.owed.push((lane, from)),
+                if self.askers.insert((lane, from)) {
+                    match &self.own[lane as usize] {
+                        Some(own) => self.leaving.push_back((from, Letter::Answer(lane, own.clone()))),
+                        None => self.owed.push((lane, from)),
+                    }
                 }
                 self.cards.entry((lane, from)).or_insert(Ok(card));
                 lane
@@ -158,6 +162,51 @@ impl Desk {
     /// The next letter to be written.
     pub(crate) fn next(&mut self) -> Option<(PeerId, Letter)> {
         self.leaving.pop_front()
+    }
+}
+
+/// What a fuzzer calls with what another process wrote: a letter that is read is written the same, and a desk that hears any number of
+/// them keeps one card and one debt of each lane and process, and gives one answer. The first byte of each piece says how long the
+/// next letter is, or that a lane opens or a process is wanted.
+///
+/// # Panics
+/// When that is not so.
+pub fn check_lane_letters(bytes: &[u8]) {
+    const PEERS: u32 = 3;
+    if let Ok(letter) = Letter::parse(bytes) {
+        assert_eq!(letter.emit(), bytes);
+    }
+    let mut desk = Desk::default();
+    let mut said = HashSet::new();
+    let mut rest = bytes;
+    while let Some((&step, behind)) = rest.split_first() {
+        let (lane, peer) = (1 + u32::from(step) % (LANES - 1), PeerId(u32::from(step) % PEERS));
+        rest = match step >> 6 {
+            0 => {
+                desk.opened(lane, if step & 1 == 0 { Ok("here".to_owned()) } else { Err("no".to_owned()) });
+                behind
+            }
+            1 => {
+                let known = desk.is_known(lane, peer);
+                assert!(!known || desk.card(lane, peer).is_some());
+                behind
+            }
+            _ => {
+                let (letter, behind) = behind.split_at(usize::from(step & 0x1f).min(behind.len()));
+                if let Ok(letter) = Letter::parse(letter) {
+                    assert!((1..LANES).contains(&desk.heard(peer, letter)));
+                }
+                behind
+            }
+        };
+        while let Some((to, letter)) = desk.next() {
+            let (Letter::Ask(lane, _) | Letter::Answer(lane, _)) = letter;
+            let asks = matches!(letter, Letter::Ask(..));
+            assert!(said.insert((asks, to, lane)), "one question and one answer");
+        }
+        let most = (LANES * PEERS) as usize;
+        assert!(desk.owed.len() <= most && desk.cards.len() <= most && desk.askers.len() <= most);
+        assert!(!desk.has_letters());
     }
 }
 
@@ -303,6 +352,29 @@ mod tests {
             if let Ok(letter) = Letter::parse(&bytes) {
                 prop_assert_eq!(letter.emit(), bytes);
             }
+        }
+    }
+
+    #[test]
+    fn who_asks_again_is_answered_once() {
+        let mut desk = Desk::default();
+        let ask = |peer: u32| (PeerId(peer), Letter::Ask(1, card(peer as usize, 1)));
+        for (from, letter) in [ask(1), ask(1), ask(2)] {
+            assert_eq!(desk.heard(from, letter), 1);
+        }
+        assert_eq!(desk.owed.len(), 2);
+        desk.opened(1, Ok("here".to_owned()));
+        let (again, new) = (ask(2), ask(3));
+        desk.heard(again.0, again.1);
+        desk.heard(new.0, new.1);
+        let answered: Vec<u32> = std::iter::from_fn(|| desk.next()).map(|(to, _)| to.0).collect();
+        assert_eq!(answered, [1, 2, 3]);
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_written_is_answered_once(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            check_lane_letters(&bytes);
         }
     }
 }

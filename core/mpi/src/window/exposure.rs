@@ -1,6 +1,7 @@
 //! The memory of a window at its owner, and what one-sided operations do to it.
 
-use super::message::{Kind, Message, predefined};
+use super::message::{Kind, Message, Shape, predefined};
+use super::origin::PIECE;
 use weft_datatype::{Datatype, Memory, PredefinedOp, RecvBuf, SendBuf};
 use weft_types::{Error, ErrorClass, Result, abi};
 
@@ -100,16 +101,19 @@ impl Exposure {
 
     /// Executes a message; what is to be answered: the data before, for those that ask for them.
     pub(super) fn execute(&self, message: &Message<'_>) -> Result<Vec<u8>> {
-        let bytes = message.bytes as usize;
         let wanted = match message.kind {
-            Kind::Get => 0,
-            Kind::CompareAndSwap => 2 * bytes,
-            Kind::GetAccumulate if message.op == abi::MPI_NO_OP => 0,
-            _ => bytes,
+            Kind::Get => Some(0),
+            Kind::CompareAndSwap => message.bytes.checked_mul(2),
+            Kind::GetAccumulate if message.op == abi::MPI_NO_OP => Some(0),
+            _ => Some(message.bytes),
         };
-        if message.data.len() != wanted {
+        // Elements may lie on top of each other: the window's size is no bound for what is answered.
+        let most = PIECE.max(message.shape.as_ref().map_or(0, Shape::bytes));
+        let answers_much = message.kind == Kind::GetAccumulate && message.bytes > most;
+        if wanted != Some(message.data.len() as u64) || answers_much {
             return Err(Error::new(ErrorClass::INTERN, "a one-sided message with too few or too many data"));
         }
+        let bytes = message.bytes as usize;
         let (memory, at) = self.view(message)?;
         let mut old = Vec::new();
         if matches!(message.kind, Kind::Get | Kind::GetAccumulate | Kind::CompareAndSwap) {

@@ -24,7 +24,8 @@ pub(super) struct Waiting {
 #[derive(Debug, Default)]
 pub(super) struct Lock {
     exclusive: bool,
-    shared: u32,
+    /// The origins that hold it.
+    holders: Vec<u32>,
     waiting: VecDeque<Waiting>,
 }
 
@@ -37,16 +38,14 @@ impl Lock {
     pub(super) fn grant(&mut self) -> Option<Waiting> {
         let free = match self.waiting.front()?.kind {
             LockKind::Shared => !self.exclusive,
-            LockKind::Exclusive => !self.exclusive && self.shared == 0,
+            LockKind::Exclusive => self.holders.is_empty(),
         };
         if !free {
             return None;
         }
         let granted = self.waiting.pop_front()?;
-        match granted.kind {
-            LockKind::Shared => self.shared += 1,
-            LockKind::Exclusive => self.exclusive = true,
-        }
+        self.exclusive = granted.kind == LockKind::Exclusive;
+        self.holders.push(granted.origin);
         Some(granted)
     }
 
@@ -55,13 +54,12 @@ impl Lock {
         !self.waiting.is_empty()
     }
 
-    /// One holder less.
-    pub(super) fn release(&mut self) {
-        if self.exclusive {
-            self.exclusive = false;
-        } else {
-            self.shared = self.shared.saturating_sub(1);
-        }
+    /// `origin` lets go. False: it holds no lock, and nothing has changed.
+    pub(super) fn release(&mut self, origin: u32) -> bool {
+        let Some(place) = self.holders.iter().position(|&holder| holder == origin) else { return false };
+        self.holders.swap_remove(place);
+        self.exclusive = false;
+        true
     }
 }
 
@@ -82,13 +80,26 @@ mod tests {
             lock.ask(Waiting { origin, kind, id: 0 });
         }
         assert_eq!(granted(&mut lock), [0, 1]);
-        lock.release();
+        assert!(lock.release(0));
         assert_eq!(granted(&mut lock), [] as [u32; 0], "one shared holder is left");
-        lock.release();
+        assert!(lock.release(1));
         assert_eq!(granted(&mut lock), [2]);
-        lock.release();
+        assert!(lock.release(2));
         assert_eq!(granted(&mut lock), [3], "the later exclusive request keeps its place");
-        lock.release();
+        assert!(lock.release(3));
         assert_eq!(granted(&mut lock), [4]);
+    }
+
+    #[test]
+    fn nobody_lets_go_of_the_lock_of_another() {
+        let mut lock = Lock::default();
+        for origin in 0..2 {
+            lock.ask(Waiting { origin, kind: LockKind::Exclusive, id: 0 });
+        }
+        assert_eq!(granted(&mut lock), [0]);
+        assert!(!lock.release(1) && !lock.release(7));
+        assert_eq!(granted(&mut lock), [] as [u32; 0], "the first holds it still");
+        assert!(lock.release(0) && !lock.release(0));
+        assert_eq!(granted(&mut lock), [1]);
     }
 }

@@ -24,6 +24,7 @@
 //! Nothing here waits: calls start something, [`Window::is_settled`] tells when it is over.
 
 mod by_device;
+mod check;
 mod exposure;
 mod lock;
 mod message;
@@ -34,6 +35,7 @@ mod target;
 mod tests;
 
 pub use by_device::UNEXPOSED;
+pub use check::check_message;
 pub use lock::LockKind;
 pub use origin::{Elements, Operation, OperationState, Target};
 

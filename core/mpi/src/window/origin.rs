@@ -68,7 +68,7 @@ impl OperationState {
 /// Data up to this size travel in the message; more go straight to their place.
 const INLINE: u64 = 8 << 10;
 /// Bytes that one accumulating message combines; as many as the target's shape takes where that is more.
-const PIECE: u64 = 32 << 10;
+pub(super) const PIECE: u64 = 32 << 10;
 /// Numbers of messages before they repeat; a tag is twice as large.
 const IDS: u32 = 1 << 29;
 

@@ -254,7 +254,7 @@ impl Window {
         }
         self.epochs.own = false;
         self.incoming.own_lock = false;
-        self.incoming.lock.release();
+        self.incoming.lock.release(target);
         self.grant_locks(engine);
         Ok(())
     }

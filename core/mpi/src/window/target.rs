@@ -65,6 +65,11 @@ impl Window {
             let room = Scratch::new(status.bytes as usize);
             let buffer = room.recv_buf(0, status.bytes as usize);
             let Ok(request) = engine.imrecv(message, buffer) else { break };
+            if status.source.0 >= self.group.size() {
+                // From no member: nobody waits for an answer.
+                engine.release(request);
+                continue;
+            }
             self.incoming.inbox.push_back(Arrival { source: status.source.0, request, room });
             moved = true;
         }
@@ -76,8 +81,11 @@ impl Window {
             moved = true;
             if engine.take(arrival.request).error.is_none() {
                 let whole = arrival.room.send_buf(0, arrival.room.len());
-                if let Some(message) = whole.as_slice().and_then(Message::parse) {
-                    self.obey(engine, arrival.source, &message);
+                match whole.as_slice().and_then(Message::parse) {
+                    Some(message) => self.obey(engine, arrival.source, &message),
+                    // What it would be answered cannot be known: it and whoever waits for it hear that it is lost.
+                    None => engine
+                        .broken(self.group.peer(Rank(arrival.source)), "a one-sided message that is none"),
                 }
             }
         }
@@ -89,10 +97,11 @@ impl Window {
             return false;
         }
         let before = self.incoming.data.len();
-        self.incoming.data.retain(|&(_, request)| {
+        let failures = &mut self.incoming.failures;
+        self.incoming.data.retain(|&(source, request)| {
             let here = engine.is_complete(request);
-            if here {
-                engine.take(request);
+            if here && let Some(error) = engine.take(request).error {
+                failures.push((source, error.class()));
             }
             !here
         });
@@ -115,8 +124,10 @@ impl Window {
         match after {
             After::Answer(id) => self.answer(engine, source, id),
             After::Unlock(id) => {
+                if !self.incoming.lock.release(source) {
+                    self.incoming.failures.push((source, ErrorClass::RMA_SYNC));
+                }
                 self.answer(engine, source, id);
-                self.incoming.lock.release();
                 self.grant_locks(engine);
             }
             After::Complete => *self.incoming.completes.entry(source).or_default() += 1,

@@ -5,6 +5,8 @@ use crate::window::message::predefined;
 use std::cell::RefCell;
 use weft_datatype::PredefinedOp;
 use weft_engine::world::World;
+use weft_engine::{Envelope, Selector, SendMode, Started};
+use weft_types::{PeerId, Tag};
 
 const SLOTS: u64 = 3000;
 
@@ -219,4 +221,79 @@ fn epochs_end_when_the_other_side_dies() {
     assert_eq!(class(waiting.try_end_exposure(engine)), ErrorClass::PROC_ABORTED);
     assert_eq!(class(waiting.try_end_exposure(engine)), ErrorClass::RMA_SYNC, "the epoch is over");
     waiting.check_free().expect("nothing is open");
+}
+
+/// Sends what a broken origin could.
+fn sends(engine: &mut Engine, to: u32, tag: i32, bytes: &[u8]) {
+    let envelope = Envelope {
+        peer: PeerId(to),
+        context: ContextId::FIRST_FREE,
+        source: Rank(engine.config().me.0),
+        tag: Tag(tag),
+    };
+    if let Started::Pending(request) =
+        engine.send(envelope, SendMode::Standard, target::copy_of(bytes)).expect("alive")
+    {
+        engine.release(request);
+    }
+}
+
+#[test]
+fn an_origin_that_sends_nonsense_is_lost_and_others_are_served() {
+    for nonsense in [&b"no message"[..], &message::Message::bare(message::Kind::Flush, 0, 1).emit()[..40]] {
+        let mut world = World::new(3).build();
+        let mut all: Vec<_> = (0..3).map(|rank| window(rank, 3)).collect();
+        sends(&mut world.engines[1], 0, 0, nonsense);
+        for _ in 0..2 {
+            world.settle();
+            all[0].0.progress(&mut world.engines[0]);
+        }
+        assert!(world.engines[0].is_lost(PeerId(1)) && !world.engines[0].is_lost(PeerId(2)));
+        let handle = all[2].1;
+        let locking = all[2].0.get_mut(handle).expect("alive");
+        locking.lock(&mut world.engines[2], 0, Some(LockKind::Shared)).expect("free");
+        for _ in 0..4 {
+            for rank in [0, 2] {
+                all[rank].0.progress(&mut world.engines[rank]);
+            }
+            world.settle();
+        }
+        assert!(all[2].0.get_mut(handle).expect("alive").is_settled(None), "the lock is held");
+    }
+}
+
+#[test]
+fn an_origin_hears_of_data_that_do_not_fit_and_of_a_lock_that_it_does_not_hold() {
+    use message::{Kind, Message};
+    let answer = |engine: &mut Engine, id: u32| -> ErrorClass {
+        let room = weft_datatype::Scratch::new(target::ANSWER);
+        let from = Selector {
+            context: ContextId::FIRST_FREE,
+            peer: Some(PeerId(0)),
+            source: Some(Rank(0)),
+            tag: Some(target::tag_back(id)),
+        };
+        let request = engine.recv(from, room.recv_buf(0, target::ANSWER)).expect("room");
+        assert!(engine.is_complete(request), "it was answered");
+        assert_eq!(engine.take(request).error, None);
+        let mut bytes = [0; target::ANSWER];
+        room.send_buf(0, target::ANSWER).pack(0, &mut bytes);
+        ErrorClass(i32::from_le_bytes(bytes))
+    };
+    for (kind, expected) in [(Kind::Flush, ErrorClass::TRUNCATE), (Kind::Unlock, ErrorClass::RMA_SYNC)] {
+        let mut world = World::new(2).build();
+        let (mut windows, _) = window(0, 2);
+        if kind == Kind::Flush {
+            let put = Message { count: 8, bytes: 8, ..Message::bare(Kind::PutFar, 0, 1) };
+            sends(&mut world.engines[1], 0, 0, &put.emit());
+            sends(&mut world.engines[1], 0, target::tag_forth(1).0, &[7; 9]);
+        }
+        sends(&mut world.engines[1], 0, 0, &Message::bare(kind, 0, 2).emit());
+        for _ in 0..4 {
+            world.settle();
+            windows.progress(&mut world.engines[0]);
+        }
+        world.settle();
+        assert_eq!(answer(&mut world.engines[1], 2), expected, "{kind:?}");
+    }
 }

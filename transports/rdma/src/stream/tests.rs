@@ -257,6 +257,14 @@ impl World {
     }
 }
 
+proptest::proptest! {
+    /// As the fuzzer does it, from bytes of which most are steps near what is awaited.
+    #[test]
+    fn whatever_comes_a_conversation_keeps_no_more_than_it_may(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..600)) {
+        check_conversation(&bytes);
+    }
+}
+
 #[test]
 fn pieces_that_do_not_fit_together_are_refused() {
     let piece = |number, first, last| Piece { number, first, last };

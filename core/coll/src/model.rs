@@ -306,25 +306,47 @@ impl<'m> Estimate<'m> {
         self.count((n - 1.0) * segments, (n - 1.0) * segments * bytes, n * segments);
     }
 
+    /// As [`Estimate::chain`], with what comes combined at each of `hops` ranks before it is passed on.
+    pub(crate) fn pipeline(&mut self, segments: f64, bytes: f64, hops: f64) {
+        self.chain(segments, bytes);
+        self.combine((hops + segments - 1.0) * bytes);
+    }
+
     /// Every rank passes on what it got, `bytes` at a time, until all have gone round.
     pub(crate) fn ring(&mut self, bytes: f64) {
+        self.ring_in(1.0, bytes, 0.0);
+    }
+
+    /// The same in `segments` pieces of `bytes`, with `combined` bytes of each combined on the way.
+    pub(crate) fn ring_in(&mut self, segments: f64, bytes: f64, combined: f64) {
         if self.size < 2 {
             return;
         }
         let n = self.ranks();
         let mut hops = n - 1.0;
-        let busy = hops * each(&self.model.inside, bytes);
+        let combining = combined * self.model.per_byte_reduced;
+        let rounds = segments * hops;
+        let mut busy = rounds * (each(&self.model.inside, bytes) + combining);
+        // What one round has in pieces follows the first of them.
+        let round = |link: &Link, moves: f64| {
+            let first = link.message(bytes, 1.0, 2.0, moves) + combining;
+            if segments > 1.0 { first.max(segments * (each(link, bytes) + combining)) } else { first }
+        };
         let mut path = 0.0;
         for level in &self.model.layout.levels {
             // The ranks on both sides of a border wait for no other messages than these.
             let groups = f64::from(level.groups.groups(self.size));
             let across = if level.groups.is_contiguous() { groups.min(hops) } else { hops };
-            path += across * level.link.message(bytes, 1.0, 2.0, 1.0);
+            path += across * round(&level.link, 1.0);
+            if across > 0.0 && (combined > 0.0 || segments > 1.0) {
+                busy = busy.max(rounds * (each(&level.link, bytes) + combining));
+            }
             hops -= across;
         }
-        path += hops * self.model.inside.message(bytes, 1.0, 2.0, self.model.inside.duplex);
+        path += hops * round(&self.model.inside, self.model.inside.duplex);
         self.path += path.max(busy);
-        self.count(n * (n - 1.0), n * (n - 1.0) * bytes, n * (n - 1.0));
+        let messages = n * (n - 1.0) * segments;
+        self.count(messages, messages * bytes, messages);
     }
 
     /// A rank on the longest path combines, or copies, `bytes`.

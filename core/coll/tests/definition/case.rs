@@ -101,9 +101,8 @@ pub(crate) fn layouts(size: u32, random: &mut Random) -> Vec<Layout> {
 
 /// Whether an algorithm has about size^2 messages or steps in all.
 pub(crate) fn many_messages(algorithm: &Algorithm) -> bool {
-    matches!(algorithm.name, "ring" | "spread" | "pairwise" | "scatter-allgather")
+    matches!(algorithm.name, "ring" | "segmented-ring" | "spread" | "pairwise" | "scatter-allgather")
         || algorithm.operations == ["alltoall"]
-        || algorithm.operations == ["allgather", "allgatherv"]
 }
 
 /// For those in logarithmically many steps.

@@ -122,7 +122,7 @@ fn reduce_combines_in_rank_order_at_any_root() {
     for size in sizes() {
         for kind in KINDS {
             for root in roots(size, &mut random) {
-                for count in [0, 1, 2 + random.below(9), 700] {
+                for count in [0, 1, 2 + random.below(9), 6 + random.below(20), 700] {
                     if count > 100 && size > 20 {
                         continue;
                     }
@@ -152,8 +152,9 @@ fn allreduce_gives_all_ranks_the_combination_in_rank_order() {
 fn reduce_scatter_gives_every_rank_its_part() {
     let mut random = Random(12);
     for size in sizes().into_iter().filter(|&size| size < 200) {
-        for kind in KINDS {
-            let counts: Vec<u64> = (0..size).map(|_| random.below(4)).collect();
+        // Short blocks, and long ones that go in segments.
+        for (kind, most) in KINDS.into_iter().flat_map(|kind| [(kind, 4), (kind, 24)]) {
+            let counts: Vec<u64> = (0..size).map(|_| random.below(most)).collect();
             let count = counts.iter().sum();
             // In place need not be chosen by all (section 6.10.2).
             let in_place: Vec<bool> = (0..size).map(|_| random.below(2) == 1).collect();

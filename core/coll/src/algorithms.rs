@@ -84,7 +84,11 @@ fn blocks_through_tree(estimate: &mut Estimate<'_>, group: Group, bytes: f64, sh
         let children = (1..radix).take_while(|k| distance.saturating_mul(*k) < group.size).count() as u32;
         // What is below the children, who are rarely all of them full.
         let below = distance.saturating_mul(children).min(group.size - distance);
-        estimate.fan(children, distance, f64::from(below) / f64::from(children) * bytes);
+        let each = f64::from(below) / f64::from(children) * bytes;
+        match radix {
+            2 => estimate.fan(1, distance, each),
+            _ => estimate.hand(children, distance, each),
+        }
         distance = distance.saturating_mul(radix);
     }
     // Inner ranks move what is below them twice.

@@ -18,14 +18,7 @@ pub(crate) fn segments(vector: Vector, segment: u64) -> Segments {
 
 /// From the last rank down to the root. An operation that does not commute is combined down to rank 0, which sends the result on
 /// to the root, segment by segment.
-pub(crate) fn reduce(
-    b: &mut Builder,
-    group: Group,
-    root: u32,
-    vector: Vector,
-    in_place: bool,
-    segment: u64,
-) {
+pub(crate) fn reduce(b: &mut Builder, group: Group, root: u32, vector: Vector, in_place: bool, segment: u64) {
     let Group { rank, size } = group;
     let bytes = vector.bytes();
     if bytes == 0 {
@@ -75,8 +68,7 @@ pub(crate) fn reduce(
 }
 
 /// Adds the time of a vector along a chain in segments, combined at every rank.
-pub(crate) fn estimate(estimate: &mut Estimate<'_>, group: Group, vector: Vector, segment: u64) {
+pub(crate) fn estimate(estimate: &mut Estimate<'_>, vector: Vector, segment: u64) {
     let segments = f64::from(segments(vector, segment).count()).max(1.0);
-    let bytes = vector.bytes() as f64 / segments;
-    estimate.pipeline(segments, bytes, f64::from(group.size) - 1.0);
+    estimate.combining_chain(segments, vector.bytes() as f64 / segments);
 }

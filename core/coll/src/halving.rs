@@ -60,13 +60,7 @@ pub(crate) fn halve(operand: &mut Operand<'_>, fold: Fold, number: u32, vector: 
 
 /// Gives one window (offset, bytes) of the value to `partner` and combines the other with what it gives; `as_higher` where that
 /// comes from higher ranks, or may be taken so: each part is combined at one rank only.
-fn exchange(
-    operand: &mut Operand<'_>,
-    partner: u32,
-    given: (u64, u64),
-    kept: (u64, u64),
-    as_higher: bool,
-) {
+fn exchange(operand: &mut Operand<'_>, partner: u32, given: (u64, u64), kept: (u64, u64), as_higher: bool) {
     let value = operand.value;
     if given.1 > 0 {
         operand.b.send(partner, Range { start: given.0, bytes: given.1, ..value });

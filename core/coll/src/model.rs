@@ -251,6 +251,36 @@ impl<'m> Estimate<'m> {
         self.count(families * children, families * children * bytes, 0.0);
     }
 
+    /// As [`Estimate::fan`], where the time that the one rank needs for what it takes counts, too: it passes it on.
+    pub(crate) fn hand(&mut self, children: u32, distance: u32, bytes: f64) {
+        self.fan(children, distance, bytes);
+        if self.size > 1 {
+            let window = distance.checked_mul(children + 1);
+            let (link, _) = self.model.slowest(distance.saturating_mul(children), window, self.size);
+            self.path += f64::from(children) * bytes * link.per_byte_of_processor() * (link.duplex - 1.0);
+        }
+    }
+
+    /// As [`Estimate::exchange_bit`]. Where processors move the bytes to the adapter, what goes through it follows after that.
+    pub(crate) fn halve(&mut self, times: f64, distance: u32, bytes: f64) {
+        self.exchange_through(distance.checked_mul(2), times, distance, bytes);
+    }
+
+    /// As [`Estimate::exchange`], likewise.
+    pub(crate) fn exchange_through_adapter(&mut self, times: f64, distance: u32, bytes: f64) {
+        self.exchange_through(None, times, distance, bytes);
+    }
+
+    fn exchange_through(&mut self, window: Option<u32>, times: f64, distance: u32, bytes: f64) {
+        self.exchange_in(window, times, distance, bytes);
+        if self.size > 1 {
+            let (link, injectors) = self.model.slowest(distance, window, self.size);
+            if link.per_byte_of_processor() > 0.0 {
+                self.path += times * injectors * bytes * link.shared_per_byte;
+            }
+        }
+    }
+
     /// One rank exchanges a message of `bytes` with each of the others, in one direction, at once.
     pub(crate) fn with_all(&mut self, bytes: f64) {
         let n = self.ranks();
@@ -280,6 +310,15 @@ impl<'m> Estimate<'m> {
 
     /// `segments` pieces of `bytes` follow one another along all ranks in order.
     pub(crate) fn chain(&mut self, segments: f64, bytes: f64) {
+        self.along(segments, bytes, 0.0, |_| 1.0);
+    }
+
+    /// The same, with each piece combined at every rank before it is passed on.
+    pub(crate) fn combining_chain(&mut self, segments: f64, bytes: f64) {
+        self.along(segments, bytes, bytes * self.model.per_byte_reduced, |link| link.duplex);
+    }
+
+    fn along(&mut self, segments: f64, bytes: f64, combining: f64, moves: impl Fn(&Link) -> f64) {
         if self.size < 2 {
             return;
         }
@@ -293,32 +332,35 @@ impl<'m> Estimate<'m> {
             };
             let across = across.min(hops);
             if across > 0.0 {
-                self.path += across * level.link.message(bytes, 1.0, 2.0, 1.0);
+                self.path += across * (level.link.message(bytes, 1.0, 2.0, moves(&level.link)) + combining);
                 slowest = slowest.max(each(&level.link, bytes));
                 hops -= across;
             }
         }
         if hops > 0.0 {
-            self.path += hops * self.model.inside.message(bytes, 1.0, 2.0, 1.0);
-            slowest = slowest.max(each(&self.model.inside, bytes));
+            let inside = &self.model.inside;
+            self.path += hops * (inside.message(bytes, 1.0, 2.0, moves(inside)) + combining);
+            slowest = slowest.max(each(inside, bytes));
         }
-        self.path += (segments - 1.0) * slowest;
+        self.path += (segments - 1.0) * (slowest + combining);
         self.count((n - 1.0) * segments, (n - 1.0) * segments * bytes, n * segments);
-    }
-
-    /// As [`Estimate::chain`], with what comes combined at each of `hops` ranks before it is passed on.
-    pub(crate) fn pipeline(&mut self, segments: f64, bytes: f64, hops: f64) {
-        self.chain(segments, bytes);
-        self.combine((hops + segments - 1.0) * bytes);
     }
 
     /// Every rank passes on what it got, `bytes` at a time, until all have gone round.
     pub(crate) fn ring(&mut self, bytes: f64) {
-        self.ring_in(1.0, bytes, 0.0);
+        self.around(1.0, bytes, 0.0, |_| 1.0);
     }
 
     /// The same in `segments` pieces of `bytes`, with `combined` bytes of each combined on the way.
     pub(crate) fn ring_in(&mut self, segments: f64, bytes: f64, combined: f64) {
+        // Processors that move bytes to an adapter have moved a piece before it goes through that.
+        let through = |link: &Link| {
+            if link.per_byte_of_processor() > 0.0 { link.shared_per_byte / link.per_byte } else { 0.0 }
+        };
+        self.around(segments, bytes, combined, |link| link.duplex + through(link));
+    }
+
+    fn around(&mut self, segments: f64, bytes: f64, combined: f64, moves: impl Fn(&Link) -> f64) {
         if self.size < 2 {
             return;
         }
@@ -337,7 +379,7 @@ impl<'m> Estimate<'m> {
             // The ranks on both sides of a border wait for no other messages than these.
             let groups = f64::from(level.groups.groups(self.size));
             let across = if level.groups.is_contiguous() { groups.min(hops) } else { hops };
-            path += across * round(&level.link, 1.0);
+            path += across * round(&level.link, moves(&level.link));
             if across > 0.0 && (combined > 0.0 || segments > 1.0) {
                 busy = busy.max(rounds * (each(&level.link, bytes) + combining));
             }

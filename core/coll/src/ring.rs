@@ -114,8 +114,9 @@ pub(crate) fn allreduce(b: &mut Builder, group: Group, vector: Vector, in_place:
     let parts = Partition { count: vector.count, element: vector.element, parts: u64::from(size) };
     let rounds = size - 1;
     let ring = Ring::new(group, vector.element, segment, 2 * rounds, |block| parts.offset(block));
-    let rooms: Vec<Range> =
-        (0..if in_place { rounds.min(2) } else { 0 }).map(|_| b.operand_scratch(parts.span(0, 1).1)).collect();
+    let rooms: Vec<Range> = (0..if in_place { rounds.min(2) } else { 0 })
+        .map(|_| b.operand_scratch(parts.span(0, 1).1))
+        .collect();
     for round in 0..rounds {
         let (given, taken) = ring.travelling(round);
         ring.give(b, round, ring.block(if round == 0 { own } else { whole }, given));

@@ -61,9 +61,11 @@ pub(crate) fn chain(
     let result = Range::new(Buffer::Recv, 0, bytes);
     let before = rank.checked_sub(1);
     let passes_on = rank + 1 < size;
+    // What may change places is combined where it comes.
+    let straight = !exclusive && !in_place && vector.commutative;
     // What comes where it is not the result; where it is, what is passed on.
     let other = match exclusive {
-        false => before.is_some(),
+        false => before.is_some() && !straight,
         true => before.is_some() && passes_on,
     }
     .then(|| b.operand_scratch(bytes));
@@ -86,6 +88,10 @@ pub(crate) fn chain(
             }
             (Some(before), None) => {
                 b.recv_on(index, before, result);
+                if straight {
+                    b.reduce(input, result);
+                    passed = result;
+                }
             }
             (None, _) if !exclusive => b.copy(input, result),
             (None, _) => {}

@@ -331,7 +331,10 @@ impl World<'_> {
         let there = groups.map_or(0, |groups| groups.group(message.to)) as usize;
         let enters = time.max(self.entering[there]);
         self.entering[there] = enters + occupied(link, message.bytes);
-        let there = self.entering[there].max(time + ticks(message.bytes as f64 * link.per_byte));
+        // What processors move, the sender has moved; not what is read.
+        let moved = if message.channel & READ == 0 { link.per_byte_of_processor() } else { 0.0 };
+        let on_the_way = message.bytes as f64 * (link.per_byte - moved);
+        let there = self.entering[there].max(time + ticks(on_the_way));
         self.events.push(Reverse((there, Event::Arrive(message))));
     }
 

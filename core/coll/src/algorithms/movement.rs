@@ -157,19 +157,39 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
             let power = Group { size: 1 << group.size.ilog2(), ..group };
             let part = bytes_of(call) / ranks(power);
             for distance in doubling(power) {
-                estimate.fan(1, distance, f64::from(distance) * part);
+                estimate.hand(1, distance, f64::from(distance) * part);
             }
             estimate.waits(ranks(group));
             for distance in doubling(power) {
-                estimate.exchange_bit(1.0, distance, f64::from(distance) * part);
+                estimate.halve(1.0, distance, f64::from(distance) * part);
             }
             if power.size < group.size {
-                estimate.fan(1, 1, bytes_of(call));
+                estimate.hand(1, 1, bytes_of(call));
             }
         },
         write: |b, call, group, _| {
             let &Call::Bcast { root, bytes } = call else { wrong(call) };
             bcast::scatter_doubling(b, group, root, bytes);
+        },
+    },
+    Algorithm {
+        name: "scatter-circulant",
+        operations: &["bcast"],
+        source: TRAEFF,
+        applies: always,
+        estimate: |estimate, call, group, _| {
+            let part = bytes_of(call) / ranks(group);
+            for distance in doubling(group) {
+                estimate.hand(1, distance, f64::from(distance.min(group.size - distance)) * part);
+            }
+            estimate.waits(ranks(group));
+            for (before, skip) in circulant::skips(group.size) {
+                estimate.exchange_through_adapter(1.0, skip, f64::from(before - skip) * part);
+            }
+        },
+        write: |b, call, group, _| {
+            let &Call::Bcast { root, bytes } = call else { wrong(call) };
+            bcast::scatter_circulant(b, group, root, bytes);
         },
     },
     tree_of_blocks::<2>("binomial"),
@@ -261,7 +281,7 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
             let power = Group { size: 1 << group.size.ilog2(), ..group };
             let total = total_gathered(call, ranks(group));
             if power.size < group.size {
-                estimate.fan(1, 1, total / ranks(group));
+                estimate.hand(1, 1, total / ranks(group));
             }
             for distance in doubling(power) {
                 // The first ranks stand for two.
@@ -269,7 +289,7 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
                 estimate.exchange_bit(1.0, distance, total / ranks(group) * f64::from(blocks));
             }
             if power.size < group.size {
-                estimate.fan(1, 1, total);
+                estimate.hand(1, 1, total);
                 estimate.waits(2.0 * ranks(group));
             }
             if let Call::Allgatherv { .. } = call {

@@ -110,7 +110,7 @@ pub(crate) const THOUSANDS: [u32; 2] = [3001, 4096];
 
 /// Whether no rank has many steps, however many ranks there are.
 pub(crate) fn few_steps(algorithm: &Algorithm) -> bool {
-    ["dissemination", "binomial", "knomial", "doubling", "multiplying", "circulant"]
+    ["dissemination", "binomial", "knomial", "doubling", "multiplying", "circulant", "halving", "chain"]
         .iter()
         .any(|word| algorithm.name.contains(word) && !algorithm.name.contains("gather"))
 }

@@ -278,6 +278,8 @@ impl<'m> Estimate<'m> {
             if link.per_byte_of_processor() > 0.0 {
                 self.path += times * injectors * bytes * link.shared_per_byte;
             }
+            let others = self.sharers() - 1.0;
+            self.path += times * others * bytes * link.per_byte_of_processor() * link.duplex;
         }
     }
 
@@ -313,9 +315,16 @@ impl<'m> Estimate<'m> {
         self.along(segments, bytes, 0.0, |_| 1.0);
     }
 
-    /// The same, with each piece combined at every rank before it is passed on.
+    /// The same, with each piece combined at every rank before it is passed on. A rank that shares its core with the next has
+    /// done with all pieces before that one goes on: no two overlap then.
     pub(crate) fn combining_chain(&mut self, segments: f64, bytes: f64) {
-        self.along(segments, bytes, bytes * self.model.per_byte_reduced, |link| link.duplex);
+        let combining = bytes * self.model.per_byte_reduced;
+        if self.sharers() > 1.0 {
+            self.along(1.0, segments * bytes, segments * combining, |link| link.duplex);
+            let further = segments - 1.0;
+            return self.count((self.ranks() - 1.0) * further, 0.0, self.ranks() * further);
+        }
+        self.along(segments, bytes, combining, |link| link.duplex);
     }
 
     fn along(&mut self, segments: f64, bytes: f64, combining: f64, moves: impl Fn(&Link) -> f64) {
@@ -367,7 +376,8 @@ impl<'m> Estimate<'m> {
         let n = self.ranks();
         let mut hops = n - 1.0;
         let combining = combined * self.model.per_byte_reduced;
-        let rounds = segments * hops;
+        let sharers = if combined > 0.0 || segments > 1.0 { self.sharers() } else { 1.0 };
+        let rounds = sharers * segments * hops;
         let mut busy = rounds * (each(&self.model.inside, bytes) + combining);
         // What one round has in pieces follows the first of them.
         let round = |link: &Link, moves: f64| {
@@ -394,6 +404,16 @@ impl<'m> Estimate<'m> {
     /// A rank on the longest path combines, or copies, `bytes`.
     pub(crate) fn combine(&mut self, bytes: f64) {
         self.path += bytes * self.model.per_byte_reduced;
+    }
+
+    /// All ranks combine, or copy, `bytes`, one after the other where they share a core.
+    pub(crate) fn all_combine(&mut self, bytes: f64) {
+        self.combine(self.sharers() * bytes);
+    }
+
+    /// Ranks that share a core.
+    fn sharers(&self) -> f64 {
+        self.model.ranks_per_core.max(1.0)
     }
 
     /// Waits of all ranks together that no round counts.

@@ -183,7 +183,7 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
                 part /= 2.0;
                 // Halved and gathered; where the most goes in the latter, all ranks of a node have a part in it.
                 estimate.halve(2.0, distance, part);
-                estimate.combine(part);
+                estimate.all_combine(part);
             }
             begin_together(estimate, group);
         },
@@ -328,14 +328,14 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
                 estimate.combine(bytes);
             }
             if !vector(call).commutative {
-                estimate.combine(bytes);
+                estimate.all_combine(bytes);
             }
             for distance in doubling(power) {
                 // Most goes at the greatest distance, or at the least where the order of ranks is to be kept.
                 let halved = if vector(call).commutative { power.size / distance } else { 2 * distance };
                 let part = bytes / f64::from(halved);
                 estimate.halve(1.0, distance, part);
-                estimate.combine(part);
+                estimate.all_combine(part);
             }
             begin_together(estimate, group);
             if power.size < group.size {

@@ -444,8 +444,8 @@ mod tests {
     #[test]
     fn ranks_that_share_a_core_take_its_time_and_switches_one_after_the_other() {
         let (alone, pairs, all) = (scan("chain", 1.0), scan("chain", 2.0), scan("chain", 4.0));
-        // Nothing overlaps in a chain but the copies and sends; every other or every hop is a switch.
-        assert!(alone <= pairs && pairs <= all && all >= 3.0 * 1.5 + alone, "{alone} {pairs} {all}");
+        // Nothing overlaps in a chain but that the next waits already; some hops are switches.
+        assert!(pairs > alone + 1.5 && all > alone + 1.5 && all < 1.1 * alone, "{alone} {pairs} {all}");
         let doubling = [1.0, 2.0, 4.0].map(|sharing| scan("recursive-doubling", sharing));
         assert!(doubling[1] > 1.4 * doubling[0] && doubling[2] > 1.4 * doubling[1], "{doubling:?}");
     }

@@ -55,7 +55,7 @@ fn add_words(left: &[u8], into: &mut [u8]) {
 fn compose_bytes(left: &[u8], into: &mut [u8]) {
     for (a, b) in left.iter().zip(into) {
         let [(slope, offset), (slope2, offset2)] = [*a, *b].map(|map| (map >> 4, map & 15));
-        *b = (slope * slope2 % 13) << 4 | (slope2 * offset + offset2) % 13;
+        *b = ((slope * slope2 % 13) << 4) | ((slope2 * offset + offset2) % 13);
     }
 }
 
@@ -107,7 +107,7 @@ const BYTE_MAP: Kind = Kind {
     commutative: false,
     operation: compose_bytes,
     element: 1,
-    give: |index, rank| vec![(1 + (index + rank) as u8 % 12) << 4 | (index * 5 + rank * 3) as u8 % 13],
+    give: |index, rank| vec![((1 + (index + rank) as u8 % 12) << 4) | ((index * 5 + rank * 3) as u8 % 13)],
 };
 
 /// Of other lengths of elements.
@@ -118,14 +118,14 @@ const OTHERS: [Kind; 4] = [
         commutative: true,
         operation: add_words,
         element: 8,
-        give: |index, rank| (u64::from(index) << 40 | u64::from(rank * 7 + 1)).to_le_bytes().to_vec(),
+        give: |index, rank| ((u64::from(index) << 40) | u64::from(rank * 7 + 1)).to_le_bytes().to_vec(),
     },
     Kind {
         commutative: false,
         operation: compose_words,
         element: 8,
         give: |index, rank| {
-            (u64::from(index * 5 + rank) << 32 | u64::from(2 * rank + 3)).to_le_bytes().to_vec()
+            ((u64::from(index * 5 + rank) << 32) | u64::from(2 * rank + 3)).to_le_bytes().to_vec()
         },
     },
 ];

@@ -21,10 +21,6 @@ fn always(_: &Call<'_>, _: Group, _: &Model) -> bool {
     true
 }
 
-fn power_of_two(_: &Call<'_>, group: Group, _: &Model) -> bool {
-    group.size.is_power_of_two()
-}
-
 /// The operands of a reduction.
 fn vector(call: &Call<'_>) -> Vector {
     match call {
@@ -75,16 +71,29 @@ fn doubling(group: Group) -> impl Iterator<Item = u32> {
 
 /// Blocks gathered to or scattered from one rank: in a tree the last blocks pass through every level.
 fn blocks_through_tree(estimate: &mut Estimate<'_>, group: Group, bytes: f64, shape: Shape) {
-    if shape == Shape::Flat {
-        estimate.with_all(bytes);
-        return estimate.waits(0.25 * ranks(group));
-    }
-    for distance in doubling(group) {
-        estimate.fan(1, distance, f64::from(distance.min(group.size - distance)) * bytes);
+    let radix = match shape {
+        Shape::Flat => {
+            estimate.with_all(bytes);
+            return estimate.waits(0.25 * ranks(group));
+        }
+        Shape::Knomial(radix) => radix,
+        Shape::Binomial | Shape::Chain => 2,
+    };
+    let mut distance = 1_u32;
+    while distance < group.size {
+        let children = (1..radix).take_while(|k| distance.saturating_mul(*k) < group.size).count() as u32;
+        // What is below the children, who are rarely all of them full.
+        let below = distance.saturating_mul(children).min(group.size - distance);
+        let each = f64::from(below) / f64::from(children) * bytes;
+        match radix {
+            2 => estimate.fan(1, distance, each),
+            _ => estimate.hand(children, distance, each),
+        }
+        distance = distance.saturating_mul(radix);
     }
     // Inner ranks move what is below them twice.
     estimate.combine(ranks(group) * bytes);
-    estimate.waits(1.5 * ranks(group));
+    estimate.waits((1.0 + 1.0 / f64::from(radix)) * ranks(group));
 }
 
 fn wrong(call: &Call<'_>) -> ! {

@@ -2,6 +2,7 @@
 
 use crate::bcast;
 use crate::call::{Block, Group};
+use crate::fold::Fold;
 use crate::gather::{add_gather, block};
 use crate::schedule::{Buffer, Builder, Range};
 use crate::tree::Shape;
@@ -65,23 +66,73 @@ pub(crate) fn ring(b: &mut Builder, group: Group, blocks: Blocks<'_>, in_place: 
     }
 }
 
-/// Powers of two only: exchange ever larger neighbouring ranges, in place.
-pub(crate) fn recursive_doubling(b: &mut Builder, group: Group, bytes: u64, in_place: bool) {
+/// Pairs at doubling distance exchange all they have: ever larger neighbouring ranges of ranks, in their places in the receive
+/// argument, or in packed scratch where blocks lie anyhow. At sizes that are no power of two some ranks are stood for by their
+/// neighbours, which give them everything at the end (section 4.1 of Thakur, Rabenseifner, Gropp 2005).
+pub(crate) fn recursive_doubling(b: &mut Builder, group: Group, blocks: Blocks<'_>, in_place: bool) {
+    const FOLD: u32 = 1;
     let Group { rank, size } = group;
-    debug_assert!(size.is_power_of_two());
-    if bytes == 0 {
+    let mut offsets = vec![0];
+    for peer in 0..size {
+        offsets.push(offsets[peer as usize] + blocks.bytes(peer));
+    }
+    let total = offsets[size as usize];
+    if total == 0 {
         return;
     }
-    own_block(b, group, Blocks::Even(bytes), in_place);
-    let range =
-        |first: u32, count: u32| Range::new(Buffer::Recv, u64::from(first) * bytes, u64::from(count) * bytes);
-    let mut distance = 1;
-    while distance < size {
-        let partner = rank ^ distance;
-        let (mine, theirs) = (rank & !(distance - 1), partner & !(distance - 1));
-        b.send(partner, range(mine, distance));
-        b.recv(partner, range(theirs, distance));
-        distance *= 2;
+    let whole = match blocks {
+        Blocks::Even(_) => Range::new(Buffer::Recv, 0, total),
+        Blocks::Varying(_) => b.packed_scratch(total),
+    };
+    // Blocks of ranks `first..last`.
+    let span = |first: u32, last: u32| {
+        let start = offsets[first as usize];
+        whole.part(start, offsets[last as usize] - start)
+    };
+    let mine = match in_place {
+        true => blocks.place(rank),
+        false => Range::new(Buffer::Send, 0, blocks.bytes(rank)),
+    };
+    let fold = Fold::new(size);
+    match fold.number(rank) {
+        None => {
+            if mine.bytes > 0 {
+                b.send_on(FOLD, rank + 1, mine);
+            }
+            b.recv_on(FOLD, rank + 1, whole);
+        }
+        Some(number) => {
+            b.copy(mine, span(rank, rank + 1));
+            let even = fold.stands_for(rank);
+            if let Some(even) = even
+                && blocks.bytes(even) > 0
+            {
+                b.recv_on(FOLD, even, span(even, rank));
+            }
+            let mut distance = 1;
+            while distance < fold.power {
+                let partner = number ^ distance;
+                let window = |number: u32| {
+                    let first = number & !(distance - 1);
+                    span(fold.first(first), fold.first(first + distance))
+                };
+                if window(number).bytes > 0 {
+                    b.send(fold.rank(partner), window(number));
+                }
+                if window(partner).bytes > 0 {
+                    b.recv(fold.rank(partner), window(partner));
+                }
+                distance *= 2;
+            }
+            if let Some(even) = even {
+                b.send_on(FOLD, even, whole);
+            }
+        }
+    }
+    if let Blocks::Varying(_) = blocks {
+        for peer in (0..size).filter(|&peer| peer != rank || !in_place) {
+            b.copy(span(peer, peer + 1), blocks.place(peer));
+        }
     }
 }
 

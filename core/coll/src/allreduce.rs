@@ -2,7 +2,8 @@
 
 use crate::bcast;
 use crate::call::{Group, Vector};
-use crate::partition::Partition;
+use crate::fold::{Fold, Operand};
+use crate::halving::{Half, Halved, halve};
 use crate::reduce;
 use crate::schedule::{Buffer, Builder, Range};
 use crate::tree::Shape;
@@ -19,84 +20,6 @@ pub(crate) fn through_one(b: &mut Builder, group: Group, vector: Vector, in_plac
     bcast::add_tree(b, group, 0, result, shape, u64::MAX);
 }
 
-/// The ranks that take part in the power-of-two phases. Of the first `2 * surplus` ranks each odd one also stands for
-/// the even one before it; the numbers of those that take part ascend with their ranks.
-#[derive(Clone, Copy, Debug)]
-struct Fold {
-    size: u32,
-    power: u32,
-    surplus: u32,
-}
-
-impl Fold {
-    fn new(size: u32) -> Fold {
-        let power = 1 << size.ilog2();
-        Fold { size, power, surplus: size - power }
-    }
-
-    /// This rank's number; `None` when its neighbour stands for it.
-    fn number(self, rank: u32) -> Option<u32> {
-        debug_assert!(rank < self.size);
-        match rank < 2 * self.surplus {
-            true => (rank % 2 == 1).then_some(rank / 2),
-            false => Some(rank - self.surplus),
-        }
-    }
-
-    fn rank(self, number: u32) -> u32 {
-        if number < self.surplus { 2 * number + 1 } else { number + self.surplus }
-    }
-
-    /// The even rank that `rank` stands for.
-    fn stands_for(self, rank: u32) -> Option<u32> {
-        (rank < 2 * self.surplus && rank % 2 == 1).then(|| rank - 1)
-    }
-}
-
-/// The running value of one rank and the memory it may move between.
-struct Operand<'a> {
-    b: &'a mut Builder,
-    value: Range,
-    result: Range,
-    scratch: Vec<Range>,
-}
-
-impl Operand<'_> {
-    /// A writable range like `value` elsewhere than where it lies.
-    fn free(&mut self) -> Range {
-        let like = self.value;
-        let at = |range: Range| Range { start: like.start, bytes: like.bytes, ..range };
-        if self.value.buffer != self.result.buffer {
-            return at(self.result);
-        }
-        if self.scratch.is_empty() {
-            let whole = self.b.operand_scratch(self.result.bytes);
-            self.scratch.push(whole);
-        }
-        at(self.scratch[0])
-    }
-
-    /// `value = received op value`: what comes from lower ranks.
-    fn combine_lower(&mut self, from: u32, channel: u32) {
-        if self.value.buffer == Buffer::Send {
-            let into = self.free();
-            self.b.copy(self.value, into);
-            self.value = into;
-        }
-        let received = self.free();
-        self.b.recv_on(channel, from, received);
-        self.b.reduce(received, self.value);
-    }
-
-    /// `value = value op received`: what comes from higher ranks.
-    fn combine_higher(&mut self, from: u32, channel: u32) {
-        let received = self.free();
-        self.b.recv_on(channel, from, received);
-        self.b.reduce(self.value, received);
-        self.value = received;
-    }
-}
-
 /// Pairs at doubling distance exchange and combine (section 4.3 of Thakur, Rabenseifner, Gropp 2005). Both members of a
 /// pair compute lower op higher, so that all end with the same bits, also when the operation does not commute.
 pub(crate) fn recursive_doubling(b: &mut Builder, group: Group, vector: Vector, in_place: bool) {
@@ -111,7 +34,7 @@ pub(crate) fn recursive_doubling(b: &mut Builder, group: Group, vector: Vector, 
         b.recv(group.rank + 1, result);
         return;
     };
-    let mut operand = Operand { b, value: own, result, scratch: Vec::new() };
+    let mut operand = Operand::new(b, own, result);
     let even = fold.stands_for(group.rank);
     if let Some(even) = even {
         operand.combine_lower(even, 0);
@@ -133,8 +56,7 @@ pub(crate) fn recursive_doubling(b: &mut Builder, group: Group, vector: Vector, 
     }
 }
 
-/// Halves the vector at doubling distance, combining; then gathers the parts on the way back (Rabenseifner 2004). The
-/// distance doubles, so that what is combined are always neighbouring ranges of ranks, in order.
+/// Halves the vector at doubling distance, combining; then gathers the parts on the way back (Rabenseifner 2004).
 pub(crate) fn reduce_scatter_allgather(b: &mut Builder, group: Group, vector: Vector, in_place: bool) {
     const FOLD: u32 = 2;
     let own = own_operand(vector, in_place);
@@ -148,46 +70,17 @@ pub(crate) fn reduce_scatter_allgather(b: &mut Builder, group: Group, vector: Ve
         b.recv_on(FOLD, group.rank + 1, result);
         return;
     };
-    let mut operand = Operand { b, value: own, result, scratch: Vec::new() };
+    let mut operand = Operand::new(b, own, result);
     let even = fold.stands_for(group.rank);
     if let Some(even) = even {
         operand.combine_lower(even, FOLD);
     }
-    let parts = Partition { count: vector.count, element: vector.element, parts: u64::from(fold.power) };
-    // The window of parts this rank is responsible for.
-    let (mut first, mut count) = (0, fold.power);
-    let mut trail = Vec::new();
-    let mut distance = 1;
-    while distance < fold.power {
-        let partner = fold.rank(number ^ distance);
-        count /= 2;
-        let lower = number & distance == 0;
-        let (kept, given) = if lower { (first, first + count) } else { (first + count, first) };
-        let window = |at: u32| parts.span(at, at + count);
-        let (offset, bytes) = window(given);
-        if bytes > 0 {
-            let value = operand.value;
-            operand.b.send(partner, Range { start: offset, bytes, ..value });
-        }
-        let (offset, bytes) = window(kept);
-        operand.value = Range { start: offset, bytes, ..operand.value };
-        // Each part is combined at one rank only, so that an operation that commutes may do it without a copy.
-        match (bytes, lower || vector.commutative) {
-            (0, _) => {}
-            (_, true) => operand.combine_higher(partner, 0),
-            (_, false) => operand.combine_lower(partner, 0),
-        }
-        first = kept;
-        trail.push((partner, given, count));
-        distance *= 2;
-    }
-    let value = operand.value;
-    b.copy(value, Range { start: value.start, bytes: value.bytes, ..result });
+    let Halved { parts, mut first, trail } = halve(&mut operand, fold, number, vector);
     let part = |at: u32, count: u32| {
         let (offset, bytes) = parts.span(at, at + count);
         Range { start: offset, bytes, ..result }
     };
-    for (partner, given, count) in trail.into_iter().rev() {
+    for Half { partner, given, count, .. } in trail.into_iter().rev() {
         if part(given, count).bytes > 0 {
             b.recv_on(1, partner, part(given, count));
         }

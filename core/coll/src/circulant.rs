@@ -7,6 +7,7 @@
 use crate::call::{Group, Vector};
 use crate::partition::Partition;
 use crate::schedule::{Buffer, Builder, Range};
+use crate::tree::Rotation;
 
 /// (skip of the round before, skip), largest first.
 pub(crate) fn skips(size: u32) -> impl DoubleEndedIterator<Item = (u32, u32)> {
@@ -59,13 +60,25 @@ fn add_reduce_scatter<F: Fn(u32) -> u64>(b: &mut Builder, rank: u32, blocks: &Bl
 
 /// Gives block `rank` of each rank to all.
 fn add_allgather<F: Fn(u32) -> u64>(b: &mut Builder, rank: u32, blocks: &Blocks<F>, first_channel: u32) {
+    add_allgather_seen_from(b, 0, rank, blocks, first_channel);
+}
+
+/// The same among ranks as seen from `root`, which is their 0.
+fn add_allgather_seen_from<F: Fn(u32) -> u64>(
+    b: &mut Builder,
+    root: u32,
+    rank: u32,
+    blocks: &Blocks<F>,
+    first_channel: u32,
+) {
     let size = blocks.size;
+    let rotation = Rotation { root, size };
     for ((before, skip), round) in skips(size).rev().zip(first_channel..) {
         for (channel, run) in blocks.runs(rank, before - skip, round) {
-            b.send_on(channel, (rank + size - skip) % size, run);
+            b.send_on(channel, rotation.absolute((rank + size - skip) % size), run);
         }
         for (channel, run) in blocks.runs(rank + skip, before - skip, round) {
-            b.recv_on(channel, (rank + skip) % size, run);
+            b.recv_on(channel, rotation.absolute((rank + skip) % size), run);
         }
     }
 }
@@ -78,6 +91,16 @@ pub(crate) fn allgather(b: &mut Builder, group: Group, bytes: u64, in_place: boo
     }
     let blocks = Blocks { size: group.size, whole, offset: |block| u64::from(block) * bytes };
     add_allgather(b, group.rank, &blocks, 0);
+}
+
+/// The second half of a broadcast in the receive argument whose `bytes` bytes are scattered in parts, in the order of ranks as seen
+/// from `root`; the first half has channels 0 and 1.
+pub(crate) fn allgather_parts(b: &mut Builder, group: Group, root: u32, bytes: u64) {
+    let Group { rank, size } = group;
+    let parts = Partition { count: bytes, element: 1, parts: u64::from(size) };
+    let whole = Range::new(Buffer::Recv, 0, bytes);
+    let blocks = Blocks { size, whole, offset: |block| parts.offset(block) };
+    add_allgather_seen_from(b, root, Rotation { root, size }.relative(rank), &blocks, 1);
 }
 
 /// Reduce-scatter for operations that commute.

@@ -85,7 +85,8 @@ fn root_pieces(
     (staged, pieces)
 }
 
-/// `MPI_Gatherv`: everybody sends to the root.
+/// `MPI_Gatherv`: everybody sends to the root. Not up a tree: the counts are known at the root only (section 6.5), and a rank in
+/// between would need those of the ranks below it, to have room for their blocks and to tell them apart.
 pub(crate) fn gatherv(
     b: &mut Builder,
     group: Group,
@@ -147,7 +148,7 @@ pub(crate) fn scatter(b: &mut Builder, group: Group, root: u32, bytes: u64, in_p
     }
 }
 
-/// `MPI_Scatterv`: the root sends to everybody.
+/// `MPI_Scatterv`: the root sends to everybody. Not down a tree, for the same reason (section 6.6).
 pub(crate) fn scatterv(
     b: &mut Builder,
     group: Group,

@@ -251,6 +251,38 @@ impl<'m> Estimate<'m> {
         self.count(families * children, families * children * bytes, 0.0);
     }
 
+    /// As [`Estimate::fan`], where the time that the one rank needs for what it takes counts, too: it passes it on.
+    pub(crate) fn hand(&mut self, children: u32, distance: u32, bytes: f64) {
+        self.fan(children, distance, bytes);
+        if self.size > 1 {
+            let window = distance.checked_mul(children + 1);
+            let (link, _) = self.model.slowest(distance.saturating_mul(children), window, self.size);
+            self.path += f64::from(children) * bytes * link.per_byte_of_processor() * (link.duplex - 1.0);
+        }
+    }
+
+    /// As [`Estimate::exchange_bit`]. Where processors move the bytes to the adapter, what goes through it follows after that.
+    pub(crate) fn halve(&mut self, times: f64, distance: u32, bytes: f64) {
+        self.exchange_through(distance.checked_mul(2), times, distance, bytes);
+    }
+
+    /// As [`Estimate::exchange`], likewise.
+    pub(crate) fn exchange_through_adapter(&mut self, times: f64, distance: u32, bytes: f64) {
+        self.exchange_through(None, times, distance, bytes);
+    }
+
+    fn exchange_through(&mut self, window: Option<u32>, times: f64, distance: u32, bytes: f64) {
+        self.exchange_in(window, times, distance, bytes);
+        if self.size > 1 {
+            let (link, injectors) = self.model.slowest(distance, window, self.size);
+            if link.per_byte_of_processor() > 0.0 {
+                self.path += times * injectors * bytes * link.shared_per_byte;
+            }
+            let others = self.sharers() - 1.0;
+            self.path += times * others * bytes * link.per_byte_of_processor() * link.duplex;
+        }
+    }
+
     /// One rank exchanges a message of `bytes` with each of the others, in one direction, at once.
     pub(crate) fn with_all(&mut self, bytes: f64) {
         let n = self.ranks();
@@ -280,6 +312,22 @@ impl<'m> Estimate<'m> {
 
     /// `segments` pieces of `bytes` follow one another along all ranks in order.
     pub(crate) fn chain(&mut self, segments: f64, bytes: f64) {
+        self.along(segments, bytes, 0.0, |_| 1.0);
+    }
+
+    /// The same, with each piece combined at every rank before it is passed on. A rank that shares its core with the next has
+    /// done with all pieces before that one goes on: no two overlap then.
+    pub(crate) fn combining_chain(&mut self, segments: f64, bytes: f64) {
+        let combining = bytes * self.model.per_byte_reduced;
+        if self.sharers() > 1.0 {
+            self.along(1.0, segments * bytes, segments * combining, |link| link.duplex);
+            let further = segments - 1.0;
+            return self.count((self.ranks() - 1.0) * further, 0.0, self.ranks() * further);
+        }
+        self.along(segments, bytes, combining, |link| link.duplex);
+    }
+
+    fn along(&mut self, segments: f64, bytes: f64, combining: f64, moves: impl Fn(&Link) -> f64) {
         if self.size < 2 {
             return;
         }
@@ -293,43 +341,79 @@ impl<'m> Estimate<'m> {
             };
             let across = across.min(hops);
             if across > 0.0 {
-                self.path += across * level.link.message(bytes, 1.0, 2.0, 1.0);
+                self.path += across * (level.link.message(bytes, 1.0, 2.0, moves(&level.link)) + combining);
                 slowest = slowest.max(each(&level.link, bytes));
                 hops -= across;
             }
         }
         if hops > 0.0 {
-            self.path += hops * self.model.inside.message(bytes, 1.0, 2.0, 1.0);
-            slowest = slowest.max(each(&self.model.inside, bytes));
+            let inside = &self.model.inside;
+            self.path += hops * (inside.message(bytes, 1.0, 2.0, moves(inside)) + combining);
+            slowest = slowest.max(each(inside, bytes));
         }
-        self.path += (segments - 1.0) * slowest;
+        self.path += (segments - 1.0) * (slowest + combining);
         self.count((n - 1.0) * segments, (n - 1.0) * segments * bytes, n * segments);
     }
 
     /// Every rank passes on what it got, `bytes` at a time, until all have gone round.
     pub(crate) fn ring(&mut self, bytes: f64) {
+        self.around(1.0, bytes, 0.0, |_| 1.0);
+    }
+
+    /// The same in `segments` pieces of `bytes`, with `combined` bytes of each combined on the way.
+    pub(crate) fn ring_in(&mut self, segments: f64, bytes: f64, combined: f64) {
+        // Processors that move bytes to an adapter have moved a piece before it goes through that.
+        let through = |link: &Link| {
+            if link.per_byte_of_processor() > 0.0 { link.shared_per_byte / link.per_byte } else { 0.0 }
+        };
+        self.around(segments, bytes, combined, |link| link.duplex + through(link));
+    }
+
+    fn around(&mut self, segments: f64, bytes: f64, combined: f64, moves: impl Fn(&Link) -> f64) {
         if self.size < 2 {
             return;
         }
         let n = self.ranks();
         let mut hops = n - 1.0;
-        let busy = hops * each(&self.model.inside, bytes);
+        let combining = combined * self.model.per_byte_reduced;
+        let sharers = if combined > 0.0 || segments > 1.0 { self.sharers() } else { 1.0 };
+        let rounds = sharers * segments * hops;
+        let mut busy = rounds * (each(&self.model.inside, bytes) + combining);
+        // What one round has in pieces follows the first of them.
+        let round = |link: &Link, moves: f64| {
+            let first = link.message(bytes, 1.0, 2.0, moves) + combining;
+            if segments > 1.0 { first.max(segments * (each(link, bytes) + combining)) } else { first }
+        };
         let mut path = 0.0;
         for level in &self.model.layout.levels {
             // The ranks on both sides of a border wait for no other messages than these.
             let groups = f64::from(level.groups.groups(self.size));
             let across = if level.groups.is_contiguous() { groups.min(hops) } else { hops };
-            path += across * level.link.message(bytes, 1.0, 2.0, 1.0);
+            path += across * round(&level.link, moves(&level.link));
+            if across > 0.0 && (combined > 0.0 || segments > 1.0) {
+                busy = busy.max(rounds * (each(&level.link, bytes) + combining));
+            }
             hops -= across;
         }
-        path += hops * self.model.inside.message(bytes, 1.0, 2.0, self.model.inside.duplex);
+        path += hops * round(&self.model.inside, self.model.inside.duplex);
         self.path += path.max(busy);
-        self.count(n * (n - 1.0), n * (n - 1.0) * bytes, n * (n - 1.0));
+        let messages = n * (n - 1.0) * segments;
+        self.count(messages, messages * bytes, messages);
     }
 
     /// A rank on the longest path combines, or copies, `bytes`.
     pub(crate) fn combine(&mut self, bytes: f64) {
         self.path += bytes * self.model.per_byte_reduced;
+    }
+
+    /// All ranks combine, or copy, `bytes`, one after the other where they share a core.
+    pub(crate) fn all_combine(&mut self, bytes: f64) {
+        self.combine(self.sharers() * bytes);
+    }
+
+    /// Ranks that share a core.
+    fn sharers(&self) -> f64 {
+        self.model.ranks_per_core.max(1.0)
     }
 
     /// Waits of all ranks together that no round counts.

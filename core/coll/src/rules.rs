@@ -211,7 +211,7 @@ impl Rules {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::call::Vector;
+    use crate::call::{Block, Vector};
     use crate::registry::{choose_by, plan_by};
     use crate::{Partition, registry};
     use proptest::prelude::*;
@@ -264,6 +264,45 @@ mod tests {
         // Rules that are nearer go first.
         let nearer = Rules::parse("bcast -> flat", "info").expect("a rule");
         assert_eq!(choose_by(&call, GROUP, &model, &[&nearer, &rules]).algorithm.name, "flat");
+    }
+
+    #[test]
+    fn every_algorithm_there_is_is_taken_where_a_rule_names_it() {
+        let size = 16;
+        let vector = Vector { count: 1 << 20, element: 8, commutative: true };
+        let counts = vec![1 << 16; size];
+        let (blocks, bytes) = (vec![Block { displacement: 0, bytes: 8 }; size], vec![8; size]);
+        let (root, in_place) = (0, false);
+        let calls = [
+            Call::Barrier,
+            Call::Bcast { root, bytes: 1 << 20 },
+            Call::Gather { root, bytes: 8, in_place },
+            Call::Gatherv { root, bytes: 8, blocks: &blocks, in_place },
+            Call::Scatter { root, bytes: 8, in_place },
+            Call::Scatterv { root, bytes: 8, blocks: &blocks, in_place },
+            Call::Allgather { bytes: 8, in_place },
+            Call::Allgatherv { blocks: &blocks, in_place },
+            Call::Alltoall { bytes: 8, in_place },
+            Call::Alltoallv { send: &blocks, recv: &blocks, in_place },
+            Call::Alltoallw { send: &bytes, recv: &bytes, in_place },
+            Call::Reduce { root, vector, in_place },
+            Call::Allreduce { vector, in_place },
+            Call::ReduceScatter { counts: &counts, vector, in_place },
+            Call::Scan { vector, in_place },
+            Call::Exscan { vector, in_place },
+        ];
+        let model = Model::cluster(Partition::Block(4));
+        let group = Group { rank: 3, size: size as u32 };
+        for algorithm in algorithms::all() {
+            for operation in algorithm.operations {
+                let text = format!("{operation} -> {}", algorithm.name);
+                let rules = Rules::parse(&text, "test").expect("a rule");
+                let call = calls.iter().find(|call| call.name() == *operation).expect("one of each");
+                let chosen = choose_by(call, group, &model, &[&rules]);
+                assert!(chosen.rule.is_some() && std::ptr::eq(chosen.algorithm, algorithm), "{text}");
+                assert!(!plan_by(call, group, &model, &[&rules]).is_empty(), "{text}");
+            }
+        }
     }
 
     #[test]

@@ -43,8 +43,15 @@ pub(crate) fn recursive_doubling(
     }
 }
 
-/// From each rank to the next: the least work, `size` messages deep.
-pub(crate) fn chain(b: &mut Builder, group: Group, vector: Vector, in_place: bool, exclusive: bool) {
+/// From each rank to the next: the least work, `size` messages deep; in segments of `segment` bytes, which follow one another.
+pub(crate) fn chain(
+    b: &mut Builder,
+    group: Group,
+    vector: Vector,
+    in_place: bool,
+    exclusive: bool,
+    segment: u64,
+) {
     let Group { rank, size } = group;
     let bytes = vector.bytes();
     if bytes == 0 {
@@ -52,32 +59,45 @@ pub(crate) fn chain(b: &mut Builder, group: Group, vector: Vector, in_place: boo
     }
     let input = Range::new(if in_place { Buffer::Recv } else { Buffer::Send }, 0, bytes);
     let result = Range::new(Buffer::Recv, 0, bytes);
+    let before = rank.checked_sub(1);
     let passes_on = rank + 1 < size;
-    if !exclusive {
-        b.copy(input, result);
-        if rank > 0 {
-            let received = b.operand_scratch(bytes);
-            b.recv(rank - 1, received);
-            b.reduce(received, result);
+    // What may change places is combined where it comes.
+    let straight = !exclusive && !in_place && vector.commutative;
+    // What comes where it is not the result; where it is, what is passed on.
+    let other = match exclusive {
+        false => before.is_some() && !straight,
+        true => before.is_some() && passes_on,
+    }
+    .then(|| b.operand_scratch(bytes));
+    for (index, offset, bytes) in crate::chain::segments(vector, segment).iter() {
+        let part = |whole: Range| whole.part(offset, bytes);
+        let (input, result) = (part(input), part(result));
+        let mut passed = input;
+        match (before, other.map(part)) {
+            (Some(before), Some(received)) if !exclusive => {
+                b.copy(input, result);
+                b.recv_on(index, before, received);
+                b.reduce(received, result);
+                passed = result;
+            }
+            (Some(before), Some(inclusive)) => {
+                b.copy(input, inclusive);
+                b.recv_on(index, before, result);
+                b.reduce(result, inclusive);
+                passed = inclusive;
+            }
+            (Some(before), None) => {
+                b.recv_on(index, before, result);
+                if straight {
+                    b.reduce(input, result);
+                    passed = result;
+                }
+            }
+            (None, _) if !exclusive => b.copy(input, result),
+            (None, _) => {}
         }
         if passes_on {
-            b.send(rank + 1, result);
+            b.send_on(index, rank + 1, passed);
         }
-        return;
     }
-    if rank == 0 {
-        if passes_on {
-            b.send(1, input);
-        }
-        return;
-    }
-    if !passes_on {
-        b.recv(rank - 1, result);
-        return;
-    }
-    let inclusive = b.operand_scratch(bytes);
-    b.copy(input, inclusive);
-    b.recv(rank - 1, result);
-    b.reduce(result, inclusive);
-    b.send(rank + 1, inclusive);
 }

@@ -7,6 +7,8 @@
 //! receiver's time. Sends complete when the sender has done its part: this is the time of a collective whose messages
 //! are sent eagerly. Nothing is known of congestion in the network.
 //!
+//! Of ranks that share a core one works until it has nothing to do but wait; that another goes on costs a switch.
+//!
 //! Everything is kept in a few arrays for all ranks, about 20 bytes a step.
 
 use crate::call::{Call, Group};
@@ -157,8 +159,9 @@ struct World<'m> {
     model: &'m Model,
     steps: Steps,
     ready: Vec<VecDeque<Ready>>,
-    /// When each rank is free again.
+    /// When each core is free again, and the rank that worked there last.
     free: Vec<u64>,
+    last: Vec<u32>,
     /// When each node's adapter is free again to send, and to receive.
     leaving: Vec<u64>,
     entering: Vec<u64>,
@@ -187,6 +190,7 @@ pub fn simulate(algorithm: &Algorithm, call: &Call<'_>, size: u32, model: &Model
         steps,
         ready: vec![VecDeque::new(); size as usize],
         free: vec![0; size as usize],
+        last: (0..size).collect(),
         leaving: vec![0; nodes],
         entering: vec![0; nodes],
         arrived: Paths::default(),
@@ -202,7 +206,7 @@ pub fn simulate(algorithm: &Algorithm, call: &Call<'_>, size: u32, model: &Model
     }
     while let Some(Reverse((time, event))) = world.events.pop() {
         match event {
-            Event::Run(rank) => world.run(rank),
+            Event::Run(rank) => world.run(time, rank),
             Event::Enter(message) => world.enter(time, message),
             Event::Arrive(message) => world.arrive(time, message),
         }
@@ -213,9 +217,40 @@ pub fn simulate(algorithm: &Algorithm, call: &Call<'_>, size: u32, model: &Model
 }
 
 impl World<'_> {
-    /// Does the next thing of a rank that is free.
-    fn run(&mut self, rank: u32) {
-        let Some(next) = self.ready[rank as usize].pop_front() else { return };
+    /// The core that a rank works on.
+    fn core(&self, rank: u32) -> usize {
+        (f64::from(rank) / self.model.ranks_per_core.max(1.0)) as usize
+    }
+
+    fn busy(&mut self, rank: u32, seconds: f64) {
+        let core = self.core(rank);
+        self.free[core] += ticks(seconds);
+    }
+
+    /// Does the next thing of a rank, or all that it can do where others wait for its core.
+    fn run(&mut self, time: u64, rank: u32) {
+        let core = self.core(rank);
+        if self.free[core] > time {
+            return self.events.push(Reverse((self.free[core], Event::Run(rank))));
+        }
+        self.free[core] = time;
+        if self.last[core] != rank && self.model.ranks_per_core > 1.0 {
+            self.last[core] = rank;
+            self.busy(rank, self.model.per_switch);
+        }
+        loop {
+            let Some(next) = self.ready[rank as usize].pop_front() else { return };
+            self.proceed(rank, next);
+            if self.model.ranks_per_core <= 1.0 {
+                break;
+            }
+        }
+        if !self.ready[rank as usize].is_empty() {
+            self.events.push(Reverse((self.free[core], Event::Run(rank))));
+        }
+    }
+
+    fn proceed(&mut self, rank: u32, next: Ready) {
         match next {
             Ready::Take(step) => {
                 self.take(rank, step as usize);
@@ -231,15 +266,11 @@ impl World<'_> {
                         }
                     }
                     _ => {
-                        let seconds = self.steps.bytes[step] as f64 * self.model.per_byte_reduced;
-                        self.free[rank as usize] += ticks(seconds);
+                        self.busy(rank, self.steps.bytes[step] as f64 * self.model.per_byte_reduced);
                         self.complete(rank, step);
                     }
                 }
             }
-        }
-        if !self.ready[rank as usize].is_empty() {
-            self.events.push(Reverse((self.free[rank as usize], Event::Run(rank))));
         }
     }
 
@@ -260,9 +291,9 @@ impl World<'_> {
     fn send(&mut self, rank: u32, step: usize) {
         let (to, channel, bytes) = (self.steps.peer[step], self.steps.channel[step], self.steps.bytes[step]);
         let link = self.model.link(rank, to);
-        let free = &mut self.free[rank as usize];
-        *free += ticks(link.overhead + bytes as f64 * link.per_byte_of_processor());
-        let leaves = *free;
+        let core = self.core(rank);
+        self.free[core] += ticks(link.overhead + bytes as f64 * link.per_byte_of_processor());
+        let leaves = self.free[core];
         self.outcome.messages += 1;
         let message = Message { to, from: rank, channel, bytes };
         let groups = self.model.layout.levels.first().map(|level| &level.groups);
@@ -306,9 +337,9 @@ impl World<'_> {
         let (from, bytes) = (self.steps.peer[step], self.steps.bytes[step]);
         let channel = self.steps.channel[step] | READ;
         let link = self.model.link(from, rank);
-        let free = &mut self.free[rank as usize];
-        *free += ticks(link.overhead);
-        let asked = *free + ticks(link.latency);
+        let core = self.core(rank);
+        self.free[core] += ticks(link.overhead);
+        let asked = self.free[core] + ticks(link.latency);
         let message = Message { to: rank, from, channel, bytes };
         let groups = self.model.layout.levels.first().map(|level| &level.groups);
         let event = match groups.map(|groups| (groups.group(from), groups.group(rank))) {
@@ -331,7 +362,10 @@ impl World<'_> {
         let there = groups.map_or(0, |groups| groups.group(message.to)) as usize;
         let enters = time.max(self.entering[there]);
         self.entering[there] = enters + occupied(link, message.bytes);
-        let there = self.entering[there].max(time + ticks(message.bytes as f64 * link.per_byte));
+        // What processors move, the sender has moved; not what is read.
+        let moved = if message.channel & READ == 0 { link.per_byte_of_processor() } else { 0.0 };
+        let on_the_way = message.bytes as f64 * (link.per_byte - moved);
+        let there = self.entering[there].max(time + ticks(on_the_way));
         self.events.push(Reverse((there, Event::Arrive(message))));
     }
 
@@ -355,7 +389,8 @@ impl World<'_> {
         let link: &Link = self.model.link(rank, self.steps.peer[step]);
         let bytes = if self.steps.kind[step] == RECV { self.steps.bytes[step] } else { 0 };
         let copies = bytes as f64 * link.per_byte_of_processor() * (link.duplex - 1.0);
-        self.free[rank as usize] += ticks(link.overhead + copies);
+        let core = self.core(rank);
+        self.free[core] += ticks(link.overhead + copies);
     }
 
     fn arrive(&mut self, time: u64, message: Message) {
@@ -372,9 +407,8 @@ impl World<'_> {
         ready.push_back(Ready::Take(step));
         // A rank that has more to do has been told already.
         if ready.len() == 1 {
-            let free = &mut self.free[message.to as usize];
-            *free = (*free).max(time);
-            self.events.push(Reverse((*free, Event::Run(message.to))));
+            let at = self.free[self.core(message.to)].max(time);
+            self.events.push(Reverse((at, Event::Run(message.to))));
         }
     }
 }
@@ -382,4 +416,37 @@ impl World<'_> {
 /// For how long a message occupies an adapter.
 fn occupied(link: &Link, bytes: u64) -> u64 {
     ticks(link.shared_per_message + bytes as f64 * link.shared_per_byte)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::call::Vector;
+    use crate::registry::candidates;
+
+    /// What an algorithm of a 1-MiB scan takes among four ranks with so many on a core, in microseconds.
+    fn scan(name: &str, ranks_per_core: f64) -> f64 {
+        let vector = Vector { count: 1 << 17, element: 8, commutative: true };
+        let call = Call::Scan { vector, in_place: false };
+        let model = Model { ranks_per_core, ..Model::default() };
+        let algorithm = candidates(&call, Group { rank: 0, size: 4 }, &model)
+            .find(|algorithm| algorithm.name == name)
+            .expect("it applies");
+        simulate(algorithm, &call, 4, &model).expect("few steps").seconds * 1e6
+    }
+
+    #[test]
+    fn segments_overlap_where_every_rank_has_a_core_and_not_where_one_has_all() {
+        assert!(scan("pipelined-chain", 1.0) < 0.5 * scan("chain", 1.0));
+        assert!(scan("pipelined-chain", 4.0) > 0.9 * scan("chain", 4.0));
+    }
+
+    #[test]
+    fn ranks_that_share_a_core_take_its_time_and_switches_one_after_the_other() {
+        let (alone, pairs, all) = (scan("chain", 1.0), scan("chain", 2.0), scan("chain", 4.0));
+        // Nothing overlaps in a chain but that the next waits already; some hops are switches.
+        assert!(pairs > alone + 1.5 && all > alone + 1.5 && all < 1.1 * alone, "{alone} {pairs} {all}");
+        let doubling = [1.0, 2.0, 4.0].map(|sharing| scan("recursive-doubling", sharing));
+        assert!(doubling[1] > 1.4 * doubling[0] && doubling[2] > 1.4 * doubling[1], "{doubling:?}");
+    }
 }

@@ -1,6 +1,6 @@
 //! Barriers and operations that only move data.
 
-use super::{THAKUR, TRAEFF, always, blocks_through_tree, bytes_of, doubling, power_of_two, ranks, wrong};
+use super::{THAKUR, TRAEFF, always, blocks_through_tree, bytes_of, doubling, ranks, wrong};
 use crate::call::{Call, Group};
 use crate::registry::Algorithm;
 use crate::schedule::Builder;
@@ -38,6 +38,20 @@ const fn tree_bcast<const RADIX: u32>(name: &'static str) -> Algorithm {
             let &Call::Bcast { root, bytes } = call else { wrong(call) };
             bcast::tree(b, group, root, bytes, Shape::of_radix(RADIX), u64::MAX);
         },
+    }
+}
+
+/// Blocks gathered up or scattered down a tree of one of the shapes.
+const fn tree_of_blocks<const RADIX: u32>(name: &'static str) -> Algorithm {
+    Algorithm {
+        name,
+        operations: &["gather", "scatter"],
+        source: THAKUR,
+        applies: |_, group, _| RADIX == 2 || group.size > RADIX,
+        estimate: |estimate, call, group, _| {
+            blocks_through_tree(estimate, group, bytes_of(call), Shape::of_radix(RADIX));
+        },
+        write: |b, call, group, _| gather_or_scatter(b, call, group, Shape::of_radix(RADIX)),
     }
 }
 
@@ -135,15 +149,52 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
         },
     },
     Algorithm {
-        name: "binomial",
-        operations: &["gather", "scatter"],
+        name: "scatter-doubling",
+        operations: &["bcast"],
         source: THAKUR,
         applies: always,
         estimate: |estimate, call, group, _| {
-            blocks_through_tree(estimate, group, bytes_of(call), Shape::Binomial);
+            let power = Group { size: 1 << group.size.ilog2(), ..group };
+            let part = bytes_of(call) / ranks(power);
+            for distance in doubling(power) {
+                estimate.hand(1, distance, f64::from(distance) * part);
+            }
+            estimate.waits(ranks(group));
+            for distance in doubling(power) {
+                estimate.halve(1.0, distance, f64::from(distance) * part);
+            }
+            if power.size < group.size {
+                estimate.hand(1, 1, bytes_of(call));
+            }
         },
-        write: |b, call, group, _| gather_or_scatter(b, call, group, Shape::Binomial),
+        write: |b, call, group, _| {
+            let &Call::Bcast { root, bytes } = call else { wrong(call) };
+            bcast::scatter_doubling(b, group, root, bytes);
+        },
     },
+    Algorithm {
+        name: "scatter-circulant",
+        operations: &["bcast"],
+        source: TRAEFF,
+        applies: always,
+        estimate: |estimate, call, group, _| {
+            let part = bytes_of(call) / ranks(group);
+            for distance in doubling(group) {
+                estimate.hand(1, distance, f64::from(distance.min(group.size - distance)) * part);
+            }
+            estimate.waits(ranks(group));
+            for (before, skip) in circulant::skips(group.size) {
+                estimate.exchange_through_adapter(1.0, skip, f64::from(before - skip) * part);
+            }
+        },
+        write: |b, call, group, _| {
+            let &Call::Bcast { root, bytes } = call else { wrong(call) };
+            bcast::scatter_circulant(b, group, root, bytes);
+        },
+    },
+    tree_of_blocks::<2>("binomial"),
+    tree_of_blocks::<4>("knomial-4"),
+    tree_of_blocks::<8>("knomial-8"),
     Algorithm {
         name: "flat",
         operations: &["gather", "scatter"],
@@ -223,17 +274,31 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
     },
     Algorithm {
         name: "recursive-doubling",
-        operations: &["allgather"],
+        operations: &["allgather", "allgatherv"],
         source: THAKUR,
-        applies: power_of_two,
+        applies: always,
         estimate: |estimate, call, group, _| {
-            for distance in doubling(group) {
-                estimate.exchange_bit(1.0, distance, f64::from(distance) * bytes_of(call));
+            let power = Group { size: 1 << group.size.ilog2(), ..group };
+            let total = total_gathered(call, ranks(group));
+            if power.size < group.size {
+                estimate.hand(1, 1, total / ranks(group));
+            }
+            for distance in doubling(power) {
+                // The first ranks stand for two.
+                let blocks = distance + distance.min(group.size - power.size);
+                estimate.exchange_bit(1.0, distance, total / ranks(group) * f64::from(blocks));
+            }
+            if power.size < group.size {
+                estimate.hand(1, 1, total);
+                estimate.waits(2.0 * ranks(group));
+            }
+            if let Call::Allgatherv { .. } = call {
+                estimate.combine(2.0 * total);
             }
         },
         write: |b, call, group, _| {
-            let &Call::Allgather { bytes, in_place } = call else { wrong(call) };
-            allgather::recursive_doubling(b, group, bytes, in_place);
+            let (blocks, in_place) = gathered(call);
+            allgather::recursive_doubling(b, group, blocks, in_place);
         },
     },
     Algorithm {

@@ -5,11 +5,15 @@ use super::{
 };
 use crate::call::{Call, Group};
 use crate::leveled::circulant_estimate;
-use crate::model::Estimate;
+use crate::model::{Estimate, Model};
 use crate::registry::Algorithm;
 use crate::tree::Shape;
-use crate::{allreduce, bcast, circulant, reduce, reduce_scatter, scan};
+use crate::{allreduce, bcast, chain, circulant, halving, reduce, reduce_scatter, ring, scan};
 
+const RABENSEIFNER: &str = "Rabenseifner, Optimization of collective reduction operations, 2004";
+const RING: &str =
+    "Patarasuk, Yuan, Bandwidth optimal all-reduce algorithms for clusters of workstations, 2009";
+const CHAIN: &str = "Pjesivac-Grbovic et al., Performance analysis of MPI collective operations, 2007";
 const MULTIPLYING: &str = "Ruefenacht, Bull, Booth, Generalisation of recursive doubling for allreduce, 2017";
 
 /// A reduction up a tree of one of the shapes.
@@ -65,6 +69,74 @@ fn fold(estimate: &mut Estimate<'_>, group: Group, bytes: f64) {
     }
 }
 
+/// Adds a round without data. What goes to all others at once overlaps its latency with the work for them, which its formula does
+/// not say: an algorithm in rounds is to be better than it by more than that, and by twice that where it folds, whose messages the
+/// others' rounds do not wait for in the formulas.
+fn begin_together(estimate: &mut Estimate<'_>, group: Group) {
+    let rounds = if group.size.is_power_of_two() { 1.0 } else { 2.0 };
+    estimate.exchange(rounds, group.size / 2, 0.0);
+}
+
+/// Reduce-scatter on a ring; in segments of the model's length where `SEGMENTED`.
+const fn ring_reduce_scatter<const SEGMENTED: bool>(name: &'static str) -> Algorithm {
+    Algorithm {
+        name,
+        operations: &["reduce_scatter"],
+        source: RING,
+        applies: |call, group, model| {
+            commutes(call, group, model) && (!SEGMENTED || largest_block(call) > model.segment as f64)
+        },
+        estimate: |estimate, call, _, model| ring(estimate, largest_block(call), SEGMENTED, model),
+        write: |b, call, group, model| {
+            let &Call::ReduceScatter { counts, vector, in_place } = call else { wrong(call) };
+            ring::reduce_scatter(b, group, counts, vector, in_place, segment(SEGMENTED, model));
+        },
+    }
+}
+
+/// Allreduce on a ring, likewise.
+const fn ring_allreduce<const SEGMENTED: bool>(name: &'static str) -> Algorithm {
+    Algorithm {
+        name,
+        operations: &["allreduce"],
+        source: RING,
+        applies: |call, group, model| {
+            commutes(call, group, model)
+                && (!SEGMENTED || bytes_of(call) / ranks(group) > model.segment as f64)
+        },
+        estimate: |estimate, call, group, model| {
+            let block = bytes_of(call) / ranks(group);
+            ring(estimate, block, SEGMENTED, model);
+            let segments = segments_of(block, SEGMENTED, model);
+            estimate.ring_in(segments, block / segments, 0.0);
+        },
+        write: |b, call, group, model| {
+            let &Call::Allreduce { vector, in_place } = call else { wrong(call) };
+            ring::allreduce(b, group, vector, in_place, segment(SEGMENTED, model));
+        },
+    }
+}
+
+fn segment(segmented: bool, model: &Model) -> u64 {
+    if segmented { model.segment } else { u64::MAX }
+}
+
+fn segments_of(block: f64, segmented: bool, model: &Model) -> f64 {
+    if segmented { (block / model.segment as f64).ceil().max(1.0) } else { 1.0 }
+}
+
+/// Adds the time of blocks that go round a ring and are combined at every rank.
+fn ring(estimate: &mut Estimate<'_>, block: f64, segmented: bool, model: &Model) {
+    let segments = segments_of(block, segmented, model);
+    estimate.ring_in(segments, block / segments, block / segments);
+}
+
+/// Bytes of the largest of the blocks that a reduction is scattered in: what a ring takes is as if all were so large.
+fn largest_block(call: &Call<'_>) -> f64 {
+    let &Call::ReduceScatter { counts, vector, .. } = call else { wrong(call) };
+    counts.iter().max().map_or(0.0, |&count| (count * vector.element) as f64)
+}
+
 pub(super) static ALGORITHMS: &[Algorithm] = &[
     tree_reduce::<2>("binomial"),
     tree_reduce::<4>("knomial-4"),
@@ -95,6 +167,45 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
         },
     },
     Algorithm {
+        name: "reduce-scatter-gather",
+        operations: &["reduce"],
+        source: RABENSEIFNER,
+        applies: always,
+        estimate: |estimate, call, group, _| {
+            let power = Group { size: 1 << group.size.ilog2(), ..group };
+            if power.size < group.size {
+                estimate.hand(1, 1, bytes_of(call));
+                estimate.combine(bytes_of(call));
+                estimate.waits(ranks(group));
+            }
+            let mut part = bytes_of(call);
+            for distance in doubling(power) {
+                part /= 2.0;
+                // Halved and gathered; where the most goes in the latter, all ranks of a node have a part in it.
+                estimate.halve(2.0, distance, part);
+                estimate.all_combine(part);
+            }
+            begin_together(estimate, group);
+        },
+        write: |b, call, group, _| {
+            let &Call::Reduce { root, vector, in_place } = call else { wrong(call) };
+            halving::reduce(b, group, root, vector, in_place);
+        },
+    },
+    Algorithm {
+        name: "pipelined-chain",
+        operations: &["reduce"],
+        source: CHAIN,
+        applies: |call, _, model| bytes_of(call) > model.segment as f64,
+        estimate: |estimate, call, _, model| {
+            chain::estimate(estimate, vector(call), model.segment);
+        },
+        write: |b, call, group, model| {
+            let &Call::Reduce { root, vector, in_place } = call else { wrong(call) };
+            chain::reduce(b, group, root, vector, in_place, model.segment);
+        },
+    },
+    Algorithm {
         name: "recursive-doubling",
         operations: &["allreduce"],
         source: THAKUR,
@@ -116,7 +227,7 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
     Algorithm {
         name: "reduce-scatter-allgather",
         operations: &["allreduce"],
-        source: "Rabenseifner, Optimization of collective reduction operations, 2004",
+        source: RABENSEIFNER,
         applies: always,
         estimate: |estimate, call, group, _| {
             fold(estimate, group, bytes_of(call));
@@ -146,6 +257,8 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
             circulant::allreduce(b, group, vector, in_place);
         },
     },
+    ring_allreduce::<false>("ring"),
+    ring_allreduce::<true>("segmented-ring"),
     Algorithm {
         name: "reduce-bcast",
         operations: &["allreduce"],
@@ -203,6 +316,41 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
         },
     },
     Algorithm {
+        name: "recursive-halving",
+        operations: &["reduce_scatter"],
+        source: THAKUR,
+        applies: always,
+        estimate: |estimate, call, group, _| {
+            let power = Group { size: 1 << group.size.ilog2(), ..group };
+            let bytes = bytes_of(call);
+            if power.size < group.size {
+                estimate.hand(1, 1, bytes);
+                estimate.combine(bytes);
+            }
+            if !vector(call).commutative {
+                estimate.all_combine(bytes);
+            }
+            for distance in doubling(power) {
+                // Most goes at the greatest distance, or at the least where the order of ranks is to be kept.
+                let halved = if vector(call).commutative { power.size / distance } else { 2 * distance };
+                let part = bytes / f64::from(halved);
+                estimate.halve(1.0, distance, part);
+                estimate.all_combine(part);
+            }
+            begin_together(estimate, group);
+            if power.size < group.size {
+                estimate.hand(1, 1, bytes / ranks(group));
+                estimate.waits(ranks(group));
+            }
+        },
+        write: |b, call, group, _| {
+            let &Call::ReduceScatter { counts, vector, in_place } = call else { wrong(call) };
+            halving::reduce_scatter(b, group, counts, vector, in_place);
+        },
+    },
+    ring_reduce_scatter::<false>("ring"),
+    ring_reduce_scatter::<true>("segmented-ring"),
+    Algorithm {
         name: "reduce-scatterv",
         operations: &["reduce_scatter"],
         source: "composition",
@@ -243,8 +391,26 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
             estimate.combine((ranks(group) - 1.0) * bytes_of(call));
         },
         write: |b, call, group, _| match *call {
-            Call::Scan { vector, in_place } => scan::chain(b, group, vector, in_place, false),
-            Call::Exscan { vector, in_place } => scan::chain(b, group, vector, in_place, true),
+            Call::Scan { vector, in_place } => scan::chain(b, group, vector, in_place, false, u64::MAX),
+            Call::Exscan { vector, in_place } => scan::chain(b, group, vector, in_place, true, u64::MAX),
+            _ => wrong(call),
+        },
+    },
+    Algorithm {
+        name: "pipelined-chain",
+        operations: &["scan", "exscan"],
+        source: CHAIN,
+        applies: |call, _, model| bytes_of(call) > model.segment as f64,
+        estimate: |estimate, call, _, model| {
+            chain::estimate(estimate, vector(call), model.segment);
+            if !matches!(call, Call::Scan { vector, .. } if vector.commutative) {
+                // The operands are copied at first.
+                estimate.combine(bytes_of(call));
+            }
+        },
+        write: |b, call, group, model| match *call {
+            Call::Scan { vector, in_place } => scan::chain(b, group, vector, in_place, false, model.segment),
+            Call::Exscan { vector, in_place } => scan::chain(b, group, vector, in_place, true, model.segment),
             _ => wrong(call),
         },
     },

@@ -101,9 +101,8 @@ pub(crate) fn layouts(size: u32, random: &mut Random) -> Vec<Layout> {
 
 /// Whether an algorithm has about size^2 messages or steps in all.
 pub(crate) fn many_messages(algorithm: &Algorithm) -> bool {
-    matches!(algorithm.name, "ring" | "spread" | "pairwise" | "scatter-allgather")
+    matches!(algorithm.name, "ring" | "segmented-ring" | "spread" | "pairwise" | "scatter-allgather")
         || algorithm.operations == ["alltoall"]
-        || algorithm.operations == ["allgather", "allgatherv"]
 }
 
 /// For those in logarithmically many steps.
@@ -111,7 +110,7 @@ pub(crate) const THOUSANDS: [u32; 2] = [3001, 4096];
 
 /// Whether no rank has many steps, however many ranks there are.
 pub(crate) fn few_steps(algorithm: &Algorithm) -> bool {
-    ["dissemination", "binomial", "knomial", "doubling", "multiplying", "circulant"]
+    ["dissemination", "binomial", "knomial", "doubling", "multiplying", "circulant", "halving", "chain"]
         .iter()
         .any(|word| algorithm.name.contains(word) && !algorithm.name.contains("gather"))
 }

@@ -6,6 +6,7 @@
 mod case;
 mod inter;
 mod movement;
+mod neighbor;
 mod reductions;
 mod same_bits;
 mod world;

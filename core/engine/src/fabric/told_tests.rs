@@ -39,6 +39,7 @@ fn port(device: &str, port: u8, link: Link, emulated: bool) -> Choice {
         link,
         gids: Vec::new(),
         address: DeviceAddress { socket, lid: 0 },
+        partition: weft_verbs::Partition::DEFAULT,
         emulated,
         why: format!("{device} port {port}"),
     }

@@ -12,6 +12,7 @@
 #include "computes.h"
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 
 enum { OFTEN = 100 };
 
@@ -19,7 +20,7 @@ struct beginner {
     MPI_Comm comm;
     int step, values[MESSAGES];
     MPI_Request requests[MESSAGES];
-    volatile int has_begun, may_end;
+    atomic_int has_begun, may_end;
 };
 
 /* A thread that works with the communicator so much that its lane is the thread's own, begins some messages, and calls no more. */

@@ -10,7 +10,7 @@
 
 enum { EXCHANGES = 20000, SESSIONS = 12 };
 
-static volatile int over;
+static int over;
 
 static void *component(void *argument)
 {

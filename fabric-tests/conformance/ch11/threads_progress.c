@@ -13,7 +13,7 @@ enum { EXCHANGES = 2000, LARGE = 4 << 20 };
 
 static MPI_Comm comms[2];
 static char *large;
-static volatile int begun, over;
+static int begun, over;
 
 /* Works alone with its communicator, begins a large send, and leaves MPI until the other thread has seen its end at the receiver. */
 static void *begin(void *unused)

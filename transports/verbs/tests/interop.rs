@@ -120,7 +120,7 @@ fn both_on_a_bad_way(share: u64) -> Option<(Verbs, OnABadWay, Watch)> {
     Some((kernel, emulator, Watch { record, _port: port }))
 }
 
-/// Fewer than the other way round: after some eight gaps in one message of 120 packets the kernel sends nothing more (see the emulator's README).
+/// Fewer than the other way round: with some eight gaps in one message of 120 packets the kernel has used up its tries (see the emulator's README).
 fn kernel_asks_on_a_bad_way(service: Service) -> Option<Two<Verbs, OnABadWay, Watch>> {
     let (kernel, emulator, watch) = both_on_a_bad_way(5)?;
     Some(Two::new(kernel, emulator, service, watch))

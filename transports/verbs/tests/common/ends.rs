@@ -128,7 +128,11 @@ impl<A: Hca, B: Hca, G> Two<A, B, G> {
             if let Some(found) = look(self) {
                 return found;
             }
-            assert!(begun.elapsed() < PATIENCE, "waited in vain: {what}");
+            if begun.elapsed() > PATIENCE {
+                // What came instead says why.
+                let others = [self.a.hca.poll(self.a.queue), self.b.hca.poll(self.b.queue)];
+                panic!("waited in vain: {what}; the queues of both ends hold {others:?}");
+            }
             self.progress();
         }
     }

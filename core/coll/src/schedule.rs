@@ -225,6 +225,14 @@ impl Schedule {
         Schedule { outline, ..self }
     }
 
+    /// Bytes of memory that it takes.
+    pub fn bytes(&self) -> usize {
+        let numbers = [&self.waits_for, &self.first_successor, &self.successors];
+        size_of_val(&*self.steps)
+            + numbers.iter().map(|numbers| size_of_val(&***numbers)).sum::<usize>()
+            + size_of_val(&*self.scratch)
+    }
+
     /// The steps, by [`StepId`].
     pub fn steps(&self) -> &[Step] {
         &self.steps

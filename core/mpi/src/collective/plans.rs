@@ -1,6 +1,7 @@
 //! Schedules that a communicator keeps, so that a repeated call builds nothing.
 
 use crate::topology::neighborhood::Blocks;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use weft_coll::{Block, Call, InterCall, Schedule};
 
@@ -15,11 +16,19 @@ pub enum Work<'a> {
     Neighborhood(&'a Blocks<'a>, &'a Blocks<'a>),
 }
 
-/// Schedules of recent calls.
+/// Schedules of recent calls. Those that were used longest ago make way, so that a loop over all roots of a communicator builds each
+/// schedule once.
 #[derive(Debug, Default)]
 pub struct Plans {
     kept: Vec<Kept>,
-    oldest: usize,
+    /// A mark of each one's call: a search is one over numbers.
+    marks: Vec<u64>,
+    /// The one used last: mostly the next one, too.
+    latest: usize,
+    /// Uses, but for repeated ones of one.
+    uses: u64,
+    /// Bytes of all of them.
+    bytes: usize,
 }
 
 #[derive(Debug)]
@@ -27,17 +36,20 @@ struct Kept {
     key: Key,
     arrays: Arrays,
     schedule: Arc<Schedule>,
+    /// [`Plans::uses`] when it was used last.
+    used: u64,
+    bytes: usize,
 }
 
 /// A call without its arrays.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Key {
     Collective(Call<'static>),
     Inter(InterCall<'static>),
     Neighborhood(Layout, Layout),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Layout {
     One(u64),
     Even(u64),
@@ -77,13 +89,25 @@ impl Slices<'_> {
         self.blocks.iter().map(|blocks| blocks.len()).sum::<usize>()
             + self.numbers.iter().map(|numbers| numbers.len()).sum::<usize>()
     }
+
+    fn bytes(&self) -> usize {
+        let blocks: usize = self.blocks.iter().map(|blocks| size_of_val(*blocks)).sum();
+        blocks + self.numbers.iter().map(|numbers| size_of_val(*numbers)).sum::<usize>()
+    }
 }
 
-/// Programs repeat few different calls; a plan costs microseconds, a kept one a comparison.
-const KEPT: usize = 16;
+/// Most schedules of a communicator, and bytes of them and their arrays: all roots of some hundred ranks, or all sizes that a program
+/// has. A plan costs microseconds, a kept one the search for a number.
+const MOST: (usize, usize) = (256, 1 << 20);
+
+/// So many are kept whatever they take.
+const LEAST: usize = 4;
 
 /// Calls with more counts than this are planned anew, so that what is kept stays small beside what the program holds.
 const MOST_ENTRIES: usize = 4096;
+
+/// Entries of each array that the mark of a call tells apart.
+const MARKED: usize = 4;
 
 impl Plans {
     /// The schedule of a call, found or made.
@@ -96,26 +120,55 @@ impl Plans {
         make: impl FnOnce() -> Result<Schedule, E>,
     ) -> Result<Arc<Schedule>, E> {
         let (key, slices) = split(work);
-        let same = |kept: &&Kept| kept.key == key && kept.arrays.slices() == slices;
-        if let Some(kept) = self.kept.iter().find(same) {
+        let same = |kept: &Kept| kept.key == key && kept.arrays.slices() == slices;
+        if let Some(kept) = self.kept.get(self.latest).filter(|kept| same(kept)) {
             return Ok(Arc::clone(&kept.schedule));
+        }
+        let mark = mark(&key, &slices);
+        let mut found = self.marks.iter().zip(&self.kept);
+        if let Some(index) = found.position(|(&other, kept)| other == mark && same(kept)) {
+            self.uses += 1;
+            self.latest = index;
+            self.kept[index].used = self.uses;
+            return Ok(Arc::clone(&self.kept[index].schedule));
         }
         let schedule = Arc::new(make()?);
         if slices.entries() <= MOST_ENTRIES {
-            self.keep(Kept { key, arrays: Arrays::of(slices), schedule: Arc::clone(&schedule) });
+            let bytes = size_of::<Kept>() + schedule.bytes() + slices.bytes();
+            let (arrays, schedule) = (Arrays::of(slices), Arc::clone(&schedule));
+            self.keep(Kept { key, arrays, schedule, used: self.uses + 1, bytes }, mark);
         }
         Ok(schedule)
     }
 
     #[cold]
-    fn keep(&mut self, entry: Kept) {
-        if self.kept.len() < KEPT {
-            self.kept.push(entry);
-        } else {
-            self.kept[self.oldest] = entry;
-            self.oldest = (self.oldest + 1) % KEPT;
+    fn keep(&mut self, entry: Kept, mark: u64) {
+        let (most, most_bytes) = MOST;
+        self.uses = entry.used;
+        self.bytes += entry.bytes;
+        while self.kept.len() >= most || self.kept.len() >= LEAST && self.bytes > most_bytes {
+            let oldest = self.kept.iter().enumerate().min_by_key(|(_, kept)| kept.used);
+            let Some((oldest, _)) = oldest else { break };
+            self.bytes -= self.kept.swap_remove(oldest).bytes;
+            self.marks.swap_remove(oldest);
         }
+        self.latest = self.kept.len();
+        self.kept.push(entry);
+        self.marks.push(mark);
     }
+}
+
+/// Nearly always another number for another call.
+fn mark(key: &Key, slices: &Slices<'_>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    key.hash(&mut hasher);
+    for blocks in slices.blocks {
+        (blocks.len(), &blocks[..blocks.len().min(MARKED)]).hash(&mut hasher);
+    }
+    for numbers in slices.numbers {
+        (numbers.len(), &numbers[..numbers.len().min(MARKED)]).hash(&mut hasher);
+    }
+    hasher.finish()
 }
 
 /// A call as key and arrays.
@@ -270,14 +323,50 @@ mod tests {
             .chain(inter.iter().map(Work::Inter))
             .chain(around.iter().map(|blocks| Work::Neighborhood(blocks, &around[1])))
             .collect();
-        assert_eq!(works.len(), KEPT, "all of them are kept");
         let mut plans = Plans::default();
         assert!(works.iter().all(|work| made(&mut plans, work)));
         assert!(!works.iter().any(|work| made(&mut plans, work)));
-        // One more takes the place of the oldest.
-        assert!(made(&mut plans, &Work::Collective(&Call::Bcast { root: 3, bytes: 8 })));
-        assert!(made(&mut plans, &works[0]));
-        assert!(!made(&mut plans, &works[2]));
+        assert!(!works.iter().rev().any(|work| made(&mut plans, work)));
+    }
+
+    #[test]
+    fn a_loop_over_all_roots_builds_each_schedule_once() {
+        let mut plans = Plans::default();
+        let calls: Vec<Call<'_>> =
+            (0..64).flat_map(|root| [Call::Bcast { root, bytes: 8 }, Call::Barrier]).collect();
+        let works: Vec<Work<'_>> = calls.iter().map(Work::Collective).collect();
+        let first = works.iter().filter(|work| made(&mut plans, work)).count();
+        assert_eq!(first, 65);
+        assert!(!works.iter().any(|work| made(&mut plans, work)));
+    }
+
+    #[test]
+    fn what_was_used_longest_ago_makes_way() {
+        let mut plans = Plans::default();
+        let bcast = |plans: &mut Plans, root| made(plans, &Work::Collective(&Call::Bcast { root, bytes: 8 }));
+        let most = MOST.0 as u32;
+        assert!((0..most).all(|root| bcast(&mut plans, root)));
+        assert!(!bcast(&mut plans, 0), "it is the latest again");
+        assert!(bcast(&mut plans, most));
+        assert!(!bcast(&mut plans, 0));
+        assert!(bcast(&mut plans, 1), "it had to go");
+        assert_eq!((plans.kept.len(), plans.marks.len()), (MOST.0, MOST.0));
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let counts: Vec<u64> = (0..MOST_ENTRIES as u64).collect();
+        let call = |first| Call::Alltoallw { send: &counts[first..], recv: &[], in_place: false };
+        let mut plans = Plans::default();
+        for first in 0..100 {
+            assert!(made(&mut plans, &Work::Collective(&call(first))));
+            let sum: usize = plans.kept.iter().map(|kept| kept.bytes).sum();
+            assert_eq!(plans.bytes, sum);
+            assert!(sum <= MOST.1);
+        }
+        let all: usize = plans.kept.len();
+        assert!((LEAST..100).contains(&all), "{all}");
+        assert!((100 - all..100).all(|first| !made(&mut plans, &Work::Collective(&call(first)))));
     }
 
     #[test]

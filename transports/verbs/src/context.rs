@@ -2,6 +2,7 @@
 
 use crate::choice::Choice;
 use crate::library::{Library, library};
+use crate::measure::{self, Registration};
 use crate::survey::Link;
 use crate::sys::{
     EXTENDED, IBV_ATOMIC_GLOB, IBV_ATOMIC_NONE, IBV_ODP_SUPPORT, IBV_ODP_SUPPORT_ATOMIC,
@@ -35,6 +36,8 @@ pub struct Facts {
     pub firmware: String,
     /// Whether its regions can follow the process's mappings (on-demand paging), for everything that is done with them here.
     pub on_demand: bool,
+    /// What registering takes, where that is paid for each transfer, since regions do not follow mappings.
+    pub registration: Option<Registration>,
     /// Whether the library passes the wish for relaxed ordering on: whether a device heeds it, it does not say.
     pub relaxed_ordering: bool,
     /// Bytes of the device's own memory that short messages are sent from.
@@ -182,6 +185,11 @@ impl Context {
         let on_demand = self.pages_on_demand();
         let (max_inline, max_segments) = self.probe_queue_pair(&attr, device)?;
         let at_least_0 = |number: i32| u32::try_from(number).unwrap_or(0);
+        // What a device in software takes is not measured otherwise either: its figures are assumed, all of them.
+        let registration = if on_demand { None } else { measure::registration(self) };
+        let assumed = if choice.emulated { 5e-6 } else { 20e-6 };
+        let measured = registration.filter(|_| !choice.emulated).map(Registration::seconds);
+        let (fixed, per_byte) = measured.unwrap_or((assumed, 0.05e-9));
         let bandwidth = if choice.emulated { 1e9 } else { bytes_per_second(&port) };
         let limits = HcaLimits {
             mtu: 128 << port.active_mtu.clamp(1, 5),
@@ -207,14 +215,17 @@ impl Context {
             bandwidth,
             // The copies bound it on fast cards.
             copied: (bandwidth * COPIED).min(COPY_BANDWIDTH),
-            registration: if choice.emulated { 5e-6 } else { 20e-6 },
-            registration_per_byte: 0.05e-9,
+            registration: fixed,
+            registration_per_byte: per_byte,
         };
         // SAFETY: the field ends with 0, as all texts of the kernel.
         let firmware = unsafe { CStr::from_ptr(attr.fw_ver.as_ptr()) }.to_string_lossy().into_owned();
         let relaxed_ordering = self.library.ibv_reg_mr_iova2.is_some();
         let completion_queues = at_least_0(attr.max_cq);
-        Ok((limits, Facts { firmware, on_demand, relaxed_ordering, inner_memory: 0, completion_queues }))
+        Ok((
+            limits,
+            Facts { firmware, on_demand, registration, relaxed_ordering, inner_memory: 0, completion_queues },
+        ))
     }
 
     /// The library's larger structure around the context, where it has everything from the member at `from` on.

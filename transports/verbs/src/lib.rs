@@ -13,6 +13,7 @@
 //! route.rs      what belongs to the packets to a peer (pure)                        routes.rs    which routes are known and asked
 //! crowd.rs      how full completion queues may get                                 functions.rs tables of functions by their names
 //! manager.rs    the connection manager's library (librdmacm), which may be missing  resolver.rs  a thread that asks it
+//! measure.rs    what registering takes
 //! ```
 //!
 //! What holds:
@@ -32,6 +33,7 @@ mod crowd;
 mod inner;
 mod library;
 mod manager;
+mod measure;
 mod memory;
 mod pairs;
 mod requests;
@@ -47,6 +49,7 @@ pub use choice::{Choice, OwnGid, Wish, choose};
 pub use context::Facts;
 pub use library::use_library;
 pub use manager::{no_manager, use_manager};
+pub use measure::Registration;
 pub use route::RouteWish;
 pub use survey::{Gid, GidKind, Link, Locality, Partition, Port, own_numa_node, survey, survey_at};
 pub use verbs::Verbs;

@@ -95,8 +95,7 @@ impl Memory {
     /// Gives a region of [`Memory::register`] back.
     pub(crate) fn deregister(&mut self, context: &Context, keys: RegionKeys) {
         if let Some(region) = self.regions.remove(&keys.local.0) {
-            // SAFETY: it came from the library, and leaves our list with this call.
-            unsafe { (context.library.ibv_dereg_mr)(region) };
+            deregister(context, region);
         }
     }
 
@@ -190,7 +189,13 @@ fn keys(region: *mut ibv_mr) -> RegionKeys {
 }
 
 /// Registers a range, with what the library knows of the flags.
-fn register(context: &Context, address: u64, length: u64, flags: c_uint) -> Result<*mut ibv_mr, i32> {
+/// A region of memory of this process.
+pub(crate) fn register(
+    context: &Context,
+    address: u64,
+    length: u64,
+    flags: c_uint,
+) -> Result<*mut ibv_mr, i32> {
     let length = usize::try_from(length).map_err(|_| libc::EINVAL)?;
     let (library, domain) = (context.library, context.domain());
     // SAFETY: the kernel looks whether the range is there; the domain is live.
@@ -204,4 +209,10 @@ fn register(context: &Context, address: u64, length: u64, flags: c_uint) -> Resu
         }
     };
     if region.is_null() { Err(errno()) } else { Ok(region) }
+}
+
+/// Gives back what [`register`] gave.
+pub(crate) fn deregister(context: &Context, region: *mut ibv_mr) {
+    // SAFETY: its owner has it from the library and gives it away with this call.
+    unsafe { (context.library.ibv_dereg_mr)(region) };
 }

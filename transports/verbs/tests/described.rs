@@ -119,6 +119,7 @@ fn regions_follow_their_mappings_where_the_device_pages_on_demand() {
     let mut two = joined(port("card4"), Service::ReliableConnection);
     two.connect(Access::ALL);
     assert!(two.a.hca.facts().on_demand && two.a.hca.limits().follows_mappings);
+    assert_eq!(two.a.hca.facts().registration, None, "a region is paid for once");
     assert_eq!(two.a.hca.facts().completion_queues, 1 << 16);
     let asked = || ["on_demand", "relaxed", "plain"].map(|what| count("card4", what));
     assert_eq!(asked(), [0, 0, 2], "the buffers of both ends");
@@ -154,6 +155,10 @@ fn nothing_is_asked_for_that_a_device_does_not_offer() {
     for (name, relaxed) in [("partly0", 1), ("soft4", 0), ("old4", 0)] {
         let mut device = Verbs::open(port(name)).unwrap();
         assert!(!device.facts().on_demand && !device.limits().follows_mappings, "{name}");
+        let measured = device.facts().registration.expect("what is paid for each transfer is measured");
+        let told = device.limits().registration;
+        let expected = if device.choice().emulated { 5e-6 } else { f64::from(measured.nanoseconds) * 1e-9 };
+        assert!((told - expected).abs() < 1e-12, "{name}: {told}, of {measured:?}");
         assert_eq!(device.facts().inner_memory, 0);
         let at = page(0) as u64;
         let keys = device.register(at, PAGE as u64, Access::ALL).unwrap();

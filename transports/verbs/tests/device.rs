@@ -35,6 +35,10 @@ fn the_device_says_what_it_is() {
     assert!(limits.max_message >= 1 << 20 && limits.max_send >= 64 && limits.max_completions >= 1024);
     assert!(limits.max_reads > 0 && limits.max_segments > 0 && limits.bandwidth > 1e6);
     assert_eq!(limits.follows_mappings, device.facts().on_demand);
+    // Pinning a page takes time on every machine.
+    let measured = device.facts().registration;
+    assert_eq!(measured.is_none(), limits.follows_mappings, "{measured:?}");
+    assert!(measured.is_none_or(|measured| measured.nanoseconds > 0), "{measured:?}");
 }
 
 #[test]

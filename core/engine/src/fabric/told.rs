@@ -8,7 +8,7 @@ use weft_api::zero_copy::ZeroCopy;
 use weft_api::{Capabilities, Transport};
 use weft_proto::{EAGER_MOST, Rendezvous, RendezvousCosts, RendezvousPlan};
 use weft_types::PeerId;
-use weft_verbs::{Choice, Wish, choose, no_manager, own_numa_node, survey};
+use weft_verbs::{Choice, Registration, Wish, choose, no_manager, own_numa_node, survey};
 
 /// The ports of this host that RDMA between hosts could go by, the best first, each with its addresses in the order in which
 /// they are tried. `address`: that by which others know this host; `partition`: the one of InfiniBand that was asked for. Empty where there is no such device, or no library to drive
@@ -134,7 +134,13 @@ impl Fabric {
             Fabric::Ofi(ofi) if ofi.drives_a_device() => Device::Provider,
             Fabric::Ofi(_) => Device::Software,
         };
-        Some(kept(who, can.follows_mappings).to_owned())
+        let costs = match self {
+            Fabric::Verbs(rdma) => {
+                rdma.hca().facts().registration.map(|costs| format!("; {}", registering(costs)))
+            }
+            _ => None,
+        };
+        Some(format!("{}{}", kept(who, can.follows_mappings), costs.unwrap_or_default()))
     }
 
     /// Message lengths, and how those between processes that this fabric joins travel: what the engine does by the costs that
@@ -169,6 +175,12 @@ impl Fabric {
         lines.extend(long_messages(said, can.map(|can| costs(&can, &capabilities)).as_ref(), eager));
         lines
     }
+}
+
+/// What was measured of a device's registrations, in words.
+fn registering(costs: Registration) -> String {
+    let (fixed, page) = (f64::from(costs.nanoseconds) / 1e3, f64::from(costs.picoseconds_per_page) / 1e6);
+    format!("it takes {fixed:.1} us and {page:.2} us a page here, measured when the device was opened")
 }
 
 /// Who works on registered memory.

@@ -5,7 +5,7 @@ use crate::tuning::Tuning;
 use std::fmt::Write;
 use weft_coll::registry::{choose_by, rank_algorithms};
 use weft_coll::simulation::simulate;
-use weft_coll::{Call, Group, Model, Partition, Vector};
+use weft_coll::{Block, Call, Group, Model, Partition, Vector};
 
 /// Messages up to which a run message by message ends within seconds.
 const MESSAGES: f64 = 2e6;
@@ -28,16 +28,22 @@ pub struct Question {
 }
 
 /// Operations that can be asked about.
-pub const OPERATIONS: [&str; 11] = [
+pub const OPERATIONS: [&str; 17] = [
     "barrier",
     "bcast",
     "gather",
+    "gatherv",
     "scatter",
+    "scatterv",
     "allgather",
+    "allgatherv",
     "alltoall",
+    "alltoallv",
+    "alltoallw",
     "reduce",
     "allreduce",
     "reduce_scatter",
+    "reduce_scatter_block",
     "scan",
     "exscan",
 ];
@@ -104,18 +110,36 @@ impl Question {
         let counts = vec![vector.count; ranks as usize];
         let whole = Vector { count: vector.count.saturating_mul(u64::from(ranks)), ..vector };
         let in_place = false;
+        // Of forms with counts for each rank: equal ones. They are what most such calls have, and what the formulas average others to.
+        let displaced =
+            |rank: u64| Block { displacement: rank.saturating_mul(bytes).min(i64::MAX as u64) as i64, bytes };
+        let blocks: Vec<Block> = (0..u64::from(ranks)).map(displaced).collect();
+        let sizes = vec![bytes; ranks as usize];
         let call = match self.operation.as_str() {
             "barrier" => Call::Barrier,
             "bcast" => Call::Bcast { root: 0, bytes },
             "gather" => Call::Gather { root: 0, bytes, in_place },
+            "gatherv" => Call::Gatherv { root: 0, bytes, blocks: &blocks, in_place },
             "scatter" => Call::Scatter { root: 0, bytes, in_place },
+            "scatterv" => Call::Scatterv { root: 0, bytes, blocks: &blocks, in_place },
             "allgather" => Call::Allgather { bytes, in_place },
+            "allgatherv" => Call::Allgatherv { blocks: &blocks, in_place },
             "alltoall" => Call::Alltoall { bytes, in_place },
+            "alltoallv" => Call::Alltoallv { send: &blocks, recv: &blocks, in_place },
+            "alltoallw" => Call::Alltoallw { send: &sizes, recv: &sizes, in_place },
             "reduce" => Call::Reduce { root: 0, vector, in_place },
             "allreduce" => Call::Allreduce { vector, in_place },
-            "reduce_scatter" => Call::ReduceScatter { counts: &counts, vector: whole, in_place },
+            "reduce_scatter" | "reduce_scatter_block" => {
+                Call::ReduceScatter { counts: &counts, vector: whole, in_place }
+            }
             "scan" => Call::Scan { vector, in_place },
             "exscan" => Call::Exscan { vector, in_place },
+            other if other.starts_with("neighbor_") => {
+                return Err(format!(
+                    "{other} goes one way, which no rule changes: a message along each edge of the topology, all at once. Known are {}",
+                    OPERATIONS.join(", ")
+                ));
+            }
             other => {
                 return Err(format!("there is no operation {other}; known are {}", OPERATIONS.join(", ")));
             }
@@ -133,6 +157,11 @@ fn ranking(question: &Question, tuning: &Tuning, call: &Call<'_>) -> Result<Stri
         "{}, {bytes} bytes, {ranks} ranks on {nodes} nodes (a node: {per_node} ranks, {cores} cores)\n",
         question.operation
     );
+    if ["gatherv", "scatterv", "allgatherv", "alltoallv", "alltoallw", "reduce_scatter"]
+        .contains(&question.operation.as_str())
+    {
+        text.push_str("Blocks of equal size are assumed.\n");
+    }
     if nodes == 1 && (2..=16).contains(&ranks) && !tuning.rules.concern(ranks) {
         text.push_str(
             "Blocking calls on one node go by shared cells where they can; what follows is for all others.\n",
@@ -201,6 +230,8 @@ mod tests {
     #[test]
     fn a_wrong_question_is_answered_by_what_is_wrong() {
         assert!(text(&question("allsum"), &Tuning::default()).expect_err("unknown").contains("allreduce"));
+        let around = text(&question("neighbor_alltoall"), &Tuning::default()).expect_err("no choice");
+        assert!(around.contains("along each edge"), "{around}");
         let crowded = Question { nodes: 600, ..question("bcast") };
         assert!(text(&crowded, &Tuning::default()).expect_err("too many nodes").contains("600 nodes"));
     }

@@ -1,0 +1,189 @@
+//! The kinds of nodes that a job has: what the first process of each node says of it in one short word, and how all hear of it.
+//!
+//! Weft's mpiexec hears a word from each node before a fence and tells at its end which different words there were and on which nodes, or
+//! nothing where there was one: no message more than the fence has, and bytes that grow with the kinds and not with the nodes. From another
+//! launcher's store each process reads the words itself, one of each node.
+
+use std::fmt;
+
+use weft_types::Result;
+
+use crate::launcher::Launcher;
+use crate::nodes::Nodes;
+
+/// The key under which Weft's mpiexec takes a node's word.
+pub const KEY: &str = "weft-node-kind";
+
+/// Hosts of a kind that are told by name; the others are counted.
+const MOST_NAMED: usize = 3;
+/// More different words no job says; those beyond are not heard.
+const MOST_KINDS: usize = 64;
+/// Longest word, in bytes.
+const LONGEST_WORD: usize = 16;
+/// Longest name of a host that is told, in bytes.
+const LONGEST_NAME: usize = 64;
+
+/// Nodes that said the same word.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeKind {
+    /// The word.
+    pub word: String,
+    /// Names of some of its nodes.
+    pub hosts: Vec<String>,
+    /// How many nodes it has.
+    pub nodes: u32,
+}
+
+/// Its nodes, for people.
+impl fmt::Display for NodeKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.hosts.join(", "))?;
+        match self.nodes as usize - self.hosts.len().min(self.nodes as usize) {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
+    }
+}
+
+/// What the nodes of a job said.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeKinds(Vec<NodeKind>);
+
+impl NodeKinds {
+    /// What a node says: its `word`, of letters and digits, and the name of its host.
+    pub fn said(word: &str, host: &str) -> String {
+        let plain = |c: char| if c.is_ascii_alphanumeric() || "-._".contains(c) { c } else { '_' };
+        let host: String = host.chars().take(LONGEST_NAME).map(plain).collect();
+        format!("{word}@{host}")
+    }
+
+    /// Takes what a node [`said`](NodeKinds::said); anything else is not heard.
+    pub fn add(&mut self, said: &str) {
+        let Some((word, host)) = said.split_once('@') else { return };
+        let is_plain = |text: &str| text.bytes().all(|c| c.is_ascii_alphanumeric() || b"-._".contains(&c));
+        if !is_plain(word) || word.len() > LONGEST_WORD || !is_plain(host) || host.len() > LONGEST_NAME {
+            return;
+        }
+        let at = match self.0.binary_search_by(|kind| kind.word.as_str().cmp(word)) {
+            Ok(at) => at,
+            Err(_) if self.0.len() == MOST_KINDS => return,
+            Err(at) => {
+                self.0.insert(at, NodeKind { word: word.to_owned(), ..NodeKind::default() });
+                at
+            }
+        };
+        let kind = &mut self.0[at];
+        kind.nodes = kind.nodes.saturating_add(1);
+        if kind.hosts.len() < MOST_NAMED {
+            kind.hosts.push(host.to_owned());
+        }
+    }
+
+    /// Whether two nodes said different words.
+    pub fn differ(&self) -> bool {
+        self.0.len() > 1
+    }
+
+    /// The kinds, by their words.
+    pub fn all(&self) -> &[NodeKind] {
+        &self.0
+    }
+
+    /// As one word of the launcher's.
+    pub fn emit(&self) -> String {
+        let kind = |kind: &NodeKind| format!("{}:{}:{}", kind.word, kind.nodes, kind.hosts.join("+"));
+        self.0.iter().map(kind).collect::<Vec<_>>().join(",")
+    }
+
+    /// Reads what [`NodeKinds::emit`] wrote; `None` when it is nothing of the kind.
+    pub fn parse(text: &str) -> Option<NodeKinds> {
+        let kind = |text: &str| {
+            let mut parts = text.splitn(3, ':');
+            let (word, nodes, hosts) = (parts.next()?, parts.next()?.parse().ok()?, parts.next()?);
+            Some(NodeKind {
+                word: word.to_owned(),
+                nodes,
+                hosts: hosts.split('+').map(str::to_owned).collect(),
+            })
+        };
+        text.split(',').map(kind).collect::<Option<Vec<_>>>().map(NodeKinds)
+    }
+}
+
+/// The first rank of each node, ascending.
+fn first_ranks(nodes: &Nodes) -> Vec<u32> {
+    let mut seen = std::collections::HashSet::new();
+    (0..nodes.size()).filter(|&rank| seen.insert(nodes.node(rank))).collect()
+}
+
+/// A fence around which nodes tell each other their words through a store that has no word for it: one value a node. `said`: of this
+/// one, at its first process.
+pub(crate) fn through_store(
+    launcher: &mut dyn Launcher,
+    nodes: &Nodes,
+    rank: u32,
+    said: Option<&str>,
+) -> Result<NodeKinds> {
+    let key = |rank: u32| format!("{KEY}-{rank}");
+    if let Some(said) = said {
+        launcher.put(&key(rank), said)?;
+    }
+    launcher.fence()?;
+    let mut kinds = NodeKinds::default();
+    for first in first_ranks(nodes) {
+        // Who says nothing is met with what the first contact says.
+        if let Some(said) = launcher.get(&key(first))? {
+            kinds.add(&said);
+        }
+    }
+    Ok(kinds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn kinds(said: &[(&str, &str)]) -> NodeKinds {
+        let mut kinds = NodeKinds::default();
+        said.iter().for_each(|(word, host)| kinds.add(&NodeKinds::said(word, host)));
+        kinds
+    }
+
+    #[test]
+    fn kinds_are_told_with_a_few_of_their_nodes() {
+        let some = kinds(&[("iu", "a"), ("u", "b b"), ("iu", "c"), ("iu", "d"), ("iu", "e"), ("iu", "f")]);
+        assert!(some.differ() && !kinds(&[("u", "a"), ("u", "b")]).differ());
+        let told: Vec<String> = some.all().iter().map(|kind| format!("{}: {kind}", kind.word)).collect();
+        assert_eq!(told, ["iu: a, c, d and 2 more", "u: b_b"]);
+        assert_eq!(some.emit(), "iu:5:a+c+d,u:1:b_b");
+        assert_eq!(NodeKinds::parse(&some.emit()), Some(some));
+    }
+
+    #[test]
+    fn what_is_told_stays_short_whatever_is_said() {
+        let mut many = NodeKinds::default();
+        for node in 0..10_000 {
+            many.add(&NodeKinds::said(&format!("w{node}"), &"h".repeat(999)));
+            many.add(&format!("{}@a", "w".repeat(99)));
+            many.add("no word");
+            many.add("a,b:c@d");
+        }
+        assert_eq!(many.all().len(), MOST_KINDS);
+        assert!(many.emit().len() < MOST_KINDS * (LONGEST_WORD + MOST_NAMED * (LONGEST_NAME + 1) + 16));
+    }
+
+    #[test]
+    fn each_node_has_a_first_rank() {
+        assert_eq!(first_ranks(&Nodes::listed(&[4, 4, 2, 2, 4, 9])), [0, 2, 5]);
+        assert_eq!(first_ranks(&Nodes::one(3)), [0]);
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "[a-z0-9:+,@ -]{0,60}") {
+            let _ = NodeKinds::parse(&text).map(|kinds| kinds.all().iter().map(NodeKind::to_string).collect::<String>());
+            NodeKinds::default().add(&text);
+        }
+    }
+}

@@ -22,13 +22,15 @@ const MOST_KINDS: usize = 64;
 const LONGEST_WORD: usize = 16;
 /// Longest name of a host that is told, in bytes.
 const LONGEST_NAME: usize = 64;
+/// A rank behind it.
+const LONGEST_RANK: usize = 11;
 
 /// Nodes that said the same word.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeKind {
     /// The word.
     pub word: String,
-    /// Names of some of its nodes.
+    /// Some of its nodes: `host/rank`.
     pub hosts: Vec<String>,
     /// How many nodes it has.
     pub nodes: u32,
@@ -37,7 +39,11 @@ pub struct NodeKind {
 /// Its nodes, for people.
 impl fmt::Display for NodeKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.hosts.join(", "))?;
+        let host = |host: &String| match host.split_once('/') {
+            Some((name, rank)) => format!("{name} (rank {rank})"),
+            None => host.clone(),
+        };
+        f.write_str(&self.hosts.iter().map(host).collect::<Vec<_>>().join(", "))?;
         match self.nodes as usize - self.hosts.len().min(self.nodes as usize) {
             0 => Ok(()),
             more => write!(f, " and {more} more"),
@@ -50,18 +56,20 @@ impl fmt::Display for NodeKind {
 pub struct NodeKinds(Vec<NodeKind>);
 
 impl NodeKinds {
-    /// What a node says: its `word`, of letters and digits, and the name of its host.
-    pub fn said(word: &str, host: &str) -> String {
+    /// What a node says: its `word`, of letters and digits, the name of its host, and its first rank, which tells nodes apart whose
+    /// hosts have the same name, as containers may.
+    pub fn said(word: &str, host: &str, rank: u32) -> String {
         let plain = |c: char| if c.is_ascii_alphanumeric() || "-._".contains(c) { c } else { '_' };
         let host: String = host.chars().take(LONGEST_NAME).map(plain).collect();
-        format!("{word}@{host}")
+        format!("{word}@{host}/{rank}")
     }
 
     /// Takes what a node [`said`](NodeKinds::said); anything else is not heard.
     pub fn add(&mut self, said: &str) {
         let Some((word, host)) = said.split_once('@') else { return };
-        let is_plain = |text: &str| text.bytes().all(|c| c.is_ascii_alphanumeric() || b"-._".contains(&c));
-        if !is_plain(word) || word.len() > LONGEST_WORD || !is_plain(host) || host.len() > LONGEST_NAME {
+        let is_plain = |text: &str| text.bytes().all(|c| c.is_ascii_alphanumeric() || b"-._/".contains(&c));
+        let longest = LONGEST_NAME + LONGEST_RANK;
+        if !is_plain(word) || word.len() > LONGEST_WORD || !is_plain(host) || host.len() > longest {
             return;
         }
         let at = match self.0.binary_search_by(|kind| kind.word.as_str().cmp(word)) {
@@ -146,7 +154,7 @@ mod tests {
 
     fn kinds(said: &[(&str, &str)]) -> NodeKinds {
         let mut kinds = NodeKinds::default();
-        said.iter().for_each(|(word, host)| kinds.add(&NodeKinds::said(word, host)));
+        (0..).zip(said).for_each(|(rank, (word, host))| kinds.add(&NodeKinds::said(word, host, rank)));
         kinds
     }
 
@@ -155,8 +163,8 @@ mod tests {
         let some = kinds(&[("iu", "a"), ("u", "b b"), ("iu", "c"), ("iu", "d"), ("iu", "e"), ("iu", "f")]);
         assert!(some.differ() && !kinds(&[("u", "a"), ("u", "b")]).differ());
         let told: Vec<String> = some.all().iter().map(|kind| format!("{}: {kind}", kind.word)).collect();
-        assert_eq!(told, ["iu: a, c, d and 2 more", "u: b_b"]);
-        assert_eq!(some.emit(), "iu:5:a+c+d,u:1:b_b");
+        assert_eq!(told, ["iu: a (rank 0), c (rank 2), d (rank 3) and 2 more", "u: b_b (rank 1)"]);
+        assert_eq!(some.emit(), "iu:5:a/0+c/2+d/3,u:1:b_b/1");
         assert_eq!(NodeKinds::parse(&some.emit()), Some(some));
     }
 
@@ -164,13 +172,14 @@ mod tests {
     fn what_is_told_stays_short_whatever_is_said() {
         let mut many = NodeKinds::default();
         for node in 0..10_000 {
-            many.add(&NodeKinds::said(&format!("w{node}"), &"h".repeat(999)));
+            many.add(&NodeKinds::said(&format!("w{node}"), &"h".repeat(999), u32::MAX));
             many.add(&format!("{}@a", "w".repeat(99)));
             many.add("no word");
             many.add("a,b:c@d");
         }
         assert_eq!(many.all().len(), MOST_KINDS);
-        assert!(many.emit().len() < MOST_KINDS * (LONGEST_WORD + MOST_NAMED * (LONGEST_NAME + 1) + 16));
+        let kind = LONGEST_WORD + MOST_NAMED * (LONGEST_NAME + LONGEST_RANK + 1) + 16;
+        assert!(many.emit().len() < MOST_KINDS * kind);
     }
 
     #[test]

@@ -227,10 +227,10 @@ mod tests {
         let words = [(0, Some("iu")), (1, None), (3, Some("iu")), (2, Some("u"))];
         let mut last = NodeKinds::default();
         for (rank, word) in words {
-            let said = word.map(|word| NodeKinds::said(word, &format!("host{rank}")));
+            let said = word.map(|word| NodeKinds::said(word, "host", rank));
             last = store.fence_of_nodes(&nodes, rank, said.as_deref()).unwrap();
         }
-        assert_eq!(last.emit(), "iu:2:host0+host3,u:1:host2");
+        assert_eq!(last.emit(), "iu:2:host/0+host/3,u:1:host/2");
     }
 
     #[test]

@@ -116,7 +116,8 @@ fn start(size: u32, per_node: u32, odd: u32) -> Counts {
     let nodes = Nodes::listed(&hosts);
     // What the first rank of a host says of it.
     let kind = |host: u32| {
-        let said = NodeKinds::said(if host < odd { "u" } else { "iu" }, &format!("node{host:04}"));
+        let said =
+            NodeKinds::said(if host < odd { "u" } else { "iu" }, &format!("node{host:04}"), host * per_node);
         Command::new("put").with("kvsname", "job-4711").with("key", kinds::KEY).with("value", said)
     };
     let of_host = |host: u32| (host * per_node..size.min((host + 1) * per_node)).collect::<Vec<u32>>();

@@ -1,5 +1,6 @@
 //! What the plan counts on, and what is said where it cannot be had. Pure.
 
+use weft_place::agreed::Road;
 use weft_place::devices::{self, Device};
 use weft_place::transport::{self, Facts, Way};
 use weft_types::params::{self, Parameters};
@@ -16,6 +17,10 @@ pub(crate) struct Between {
     pub(super) rail: Option<String>,
     /// Whether devices must carry the messages.
     pub(super) needs_device: bool,
+    /// The roads between nodes that this one has, the chosen one first; empty where all are on one node.
+    pub(super) roads: Vec<Road>,
+    /// Whether it is none of this node's choice but what all nodes have: then `rail` counts, whatever the launcher chose.
+    pub(super) is_agreed: bool,
 }
 
 impl Between {
@@ -100,6 +105,8 @@ mod tests {
             planned: planned(route, &parameters(provider)),
             rail: None,
             needs_device: false,
+            roads: Vec::new(),
+            is_agreed: false,
         };
         let sockets = "libfabric: tcp on eth0: over the kernel's sockets or memory";
         let slingshot = || Some(route(Way::Ofi, true, &["cxi0"]));

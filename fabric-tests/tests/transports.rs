@@ -191,7 +191,7 @@ fn a_rank_that_waits_leaves_its_core_to_others() {
 /// A run of four ranks that talk with one another, whose second host has `second` in its environment beside what all have.
 fn differing(all: &[(&str, &str)], first: &[(&str, &str)], second: &[(&str, &str)]) -> Outcome {
     let tools = Toolchain::under_test();
-    let program = build(tools, &root().join("conformance/ch06/allreduce.c"), &[]);
+    let program = build(tools, &root().join("conformance/ch06/allgather.c"), &[]);
     let program = program.to_str().expect("a path in UTF-8");
     let mut words = vec!["-n", "2"];
     first.iter().for_each(|&(name, value)| words.extend(["-env", name, value]));

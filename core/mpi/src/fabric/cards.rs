@@ -57,9 +57,10 @@ fn card_of<'a>(
     let theirs = parts.next().filter(|_| text.contains(':')).unwrap_or("something else");
     if theirs != way.name() {
         return failed(format!(
-            "process {} is reached by {theirs}, this one by {way}: their nodes differ (weft-info --explain transports on both \
-             says why); name one that both have in WEFT_TRANSPORT",
-            peer.0
+            "process {} is reached by {theirs}, process {} by {way}. Nodes agree at the start, so processes of one node were told or found \
+             something different: set WEFT_TRANSPORT and WEFT_RDMA for the whole job (mpiexec -genv), or unset them everywhere; \
+             weft-info --explain transports in place of each program says what it would take",
+            peer.0, own.0
         ));
     }
     let (said, card) = (parts.next(), parts.next());
@@ -118,7 +119,7 @@ mod tests {
         }
         for other in ["verbs:3.701:10.0.0.1:4791/10/0", "", "what"] {
             let error = read(other).unwrap_err();
-            assert!(error.text().contains("their nodes differ"), "{other}: {error}");
+            assert!(error.text().contains("process 3 is reached by "), "{other}: {error}");
         }
     }
 }

@@ -188,6 +188,11 @@ fn a_rank_that_waits_leaves_its_core_to_others() {
     }
 }
 
+/// Whether there are two hosts, so that four ranks are two on each.
+fn on_two_hosts() -> bool {
+    std::env::var("WEFT_TEST_HOSTS").is_ok_and(|hosts| hosts.split(',').count() == 2)
+}
+
 /// A run of four ranks that talk with one another, whose second host has `second` in its environment beside what all have.
 fn differing(all: &[(&str, &str)], first: &[(&str, &str)], second: &[(&str, &str)]) -> Outcome {
     let tools = Toolchain::under_test();
@@ -205,7 +210,7 @@ fn differing(all: &[(&str, &str)], first: &[(&str, &str)], second: &[(&str, &str
 /// One host has libfabric with a provider, on the other one none is to be had: both take what both have, once, and say so.
 #[test]
 fn hosts_that_differ_take_what_both_have_and_say_so() {
-    if !on_several_hosts() || !has_libfabric() || has_device() {
+    if !on_two_hosts() || !has_libfabric() || has_device() {
         return;
     }
     let lacking = [("WEFT_OFI_PROVIDER", "nonsuch")];
@@ -238,7 +243,7 @@ fn hosts_that_differ_take_what_both_have_and_say_so() {
 
 #[test]
 fn transports_that_hosts_were_told_differently_are_named() {
-    if !on_several_hosts() || !has_libfabric() {
+    if !on_two_hosts() || !has_libfabric() {
         return;
     }
     let (ofi, softroce) = ([("WEFT_TRANSPORT", "ofi")], [("WEFT_TRANSPORT", "softroce")]);
@@ -246,6 +251,14 @@ fn transports_that_hosts_were_told_differently_are_named() {
     refused.demand(refused.ended != Ended::Code(0), "the job must fail");
     for words in ["(rank 0): ofi", "(rank 2): softroce", "WEFT_TRANSPORT", "-genv"] {
         refused.demand(refused.stderr.contains(words), &format!("the message must say {words:?}"));
+    }
+    // Of a host that may not use sockets the others hear, and it of them.
+    let required = differing(&[], &[], &[("WEFT_RDMA", "require")]);
+    if !has_device() {
+        required.demand(required.ended != Ended::Code(0), "the job must fail");
+        for words in ["(rank 0): softroce", "(rank 2): nothing"] {
+            required.demand(required.stderr.contains(words), &format!("the message must say {words:?}"));
+        }
     }
     // Whoever was told nothing has it anyway.
     let fits = differing(&[], &[], &softroce);

@@ -82,8 +82,13 @@ impl NodeKinds {
         };
         let kind = &mut self.0[at];
         kind.nodes = kind.nodes.saturating_add(1);
-        if kind.hosts.len() < MOST_NAMED {
-            kind.hosts.push(host.to_owned());
+        // The lowest ranks', whatever the order is in which hosts come.
+        let rank =
+            |host: &str| host.split_once('/').and_then(|(_, rank)| rank.parse().ok()).unwrap_or(u32::MAX);
+        let at = kind.hosts.partition_point(|known| rank(known) <= rank(host));
+        if at < MOST_NAMED {
+            kind.hosts.insert(at, host.to_owned());
+            kind.hosts.truncate(MOST_NAMED);
         }
     }
 
@@ -165,7 +170,12 @@ mod tests {
         let told: Vec<String> = some.all().iter().map(|kind| format!("{}: {kind}", kind.word)).collect();
         assert_eq!(told, ["iu: a (rank 0), c (rank 2), d (rank 3) and 2 more", "u: b_b (rank 1)"]);
         assert_eq!(some.emit(), "iu:5:a/0+c/2+d/3,u:1:b_b/1");
-        assert_eq!(NodeKinds::parse(&some.emit()), Some(some));
+        assert_eq!(NodeKinds::parse(&some.emit()), Some(some.clone()));
+        let mut backwards = NodeKinds::default();
+        for (rank, word) in [(5, "iu"), (4, "iu"), (3, "iu"), (2, "iu"), (0, "iu")] {
+            backwards.add(&NodeKinds::said(word, ["a", "", "c", "d", "e", "f"][rank as usize], rank));
+        }
+        assert_eq!(backwards.all()[0], some.all()[0], "whatever the order is");
     }
 
     #[test]

@@ -56,6 +56,9 @@ impl Ways {
             Ways::Shm => {
                 format!("all peers over {}", line(transport::mates(&facts(job, parameters), &wish), Way::Shm))
             }
+            Ways::Fabric(between) | Ways::Both(between) if between.lacks.is_some() => {
+                "no transport leads to other nodes".to_owned()
+            }
             Ways::Fabric(between) => {
                 let facts = facts(job, parameters);
                 let route = match is_on_one_node(job) {
@@ -193,28 +196,44 @@ pub(crate) fn choose(job: &Job, parameters: &Parameters) -> Result<Ways> {
         true => Vec::new(),
         false => differing::roads(job, facts, &wish),
     };
-    let is_agreed = false;
+    let (is_agreed, lacks) = (false, None);
     let between = match wish.forced {
         // What cannot be had is told best by whoever tries to open it.
         Some(way @ Way::Softroce) if wish.rdma == Rdma::Auto => {
             // It counts on no device, so the machine need not be looked at.
             let roads = roads(&Facts::default());
-            Between { way, downgrade: None, planned: Vec::new(), rail: None, needs_device, roads, is_agreed }
+            Between {
+                way,
+                downgrade: None,
+                planned: Vec::new(),
+                rail: None,
+                needs_device,
+                roads,
+                is_agreed,
+                lacks,
+            }
         }
         Some(way) if wish.rdma == Rdma::Auto => {
             let facts = facts(job, parameters);
             let route = transport::far(&facts, &wish).ok();
             let rail = route.as_ref().and_then(|route| nearest(route, &facts, job.local_index));
             let (planned, roads) = (planned(route, parameters), roads(&facts));
-            Between { way, downgrade: None, planned, rail, needs_device, roads, is_agreed }
+            Between { way, downgrade: None, planned, rail, needs_device, roads, is_agreed, lacks }
         }
         _ => {
             let facts = facts(job, parameters);
-            let route = transport::far(&facts, &wish).map_err(|why| refused(job, why))?;
+            let route = match transport::far(&facts, &wish) {
+                Ok(route) => route,
+                Err(why) if is_on_one_node(job) => return Err(Error::new(ErrorClass::OTHER, why)),
+                Err(why) => {
+                    let why = format!("host {} (rank {}): {why}", machine::host_name(), job.rank);
+                    return Ok(leading(job, &wish, Between::nothing(why)));
+                }
+            };
             let (way, downgrade) = (route.way, route.downgrade.clone());
             let rail = nearest(&route, &facts, job.local_index);
             let (planned, roads) = (planned(Some(route), parameters), roads(&facts));
-            Between { way, downgrade, planned, rail, needs_device, roads, is_agreed }
+            Between { way, downgrade, planned, rail, needs_device, roads, is_agreed, lacks }
         }
     };
     Ok(leading(job, &wish, between))
@@ -227,16 +246,6 @@ fn leading(job: &Job, wish: &Wish, between: Between) -> Ways {
     // What was asked for all peers and fell to something else binds those of this node to nothing.
     let is_forced = wish.forced == Some(between.way);
     if !is_forced && has_node { Ways::Both(between) } else { Ways::Fabric(between) }
-}
-
-/// What was asked for cannot be had; where there are several nodes, it is said of which one.
-fn refused(job: &Job, why: String) -> Error {
-    let why = if is_on_one_node(job) {
-        why
-    } else {
-        format!("host {} (rank {}): {why}", machine::host_name(), job.rank)
-    };
-    Error::new(ErrorClass::OTHER, why)
 }
 
 /// Opens the fabric and tells the others how this process is reached; where nodes differ, the one that all of them have. Also returns
@@ -257,6 +266,11 @@ fn fabric(
         differing::between(road, roads, job, &facts(job, parameters), parameters)
     };
     let mut between = between.clone();
+    if let Some(why) = &between.lacks {
+        let said = differing::said(job, &[], &machine::host_name());
+        let kinds = launcher.clone().fence_of_nodes(&job.nodes, job.rank, said.as_deref())?;
+        return Err(differing::lacking(&kinds, &wish, job.rank, why));
+    }
     let mut cards = Cards {
         launcher: launcher.clone(),
         way: between.way,

@@ -53,12 +53,17 @@ pub(super) fn between(
         needs_device: wish.rdma == Rdma::Require,
         roads: roads.to_vec(),
         is_agreed: true,
+        lacks: None,
     }
 }
 
+/// What a node says that has no road.
+const NO_ROAD: &str = "-";
+
 /// What the first process of a node says of it; the others say nothing. `host`: its name.
 pub(super) fn said(job: &Job, roads: &[Road], host: &str) -> Option<String> {
-    (job.local_index == 0).then(|| NodeKinds::said(&agreed::word(roads), host, job.rank))
+    let word = if roads.is_empty() { NO_ROAD.to_owned() } else { agreed::word(roads) };
+    (job.local_index == 0).then(|| NodeKinds::said(&word, host, job.rank))
 }
 
 /// What all nodes of the job take; `None` where all said the same.
@@ -83,6 +88,13 @@ pub(super) fn agree(kinds: &NodeKinds, roads: &[Road], wish: &Wish, rank: u32) -
     Ok(Some(agreed))
 }
 
+/// The error of a process whose node lacks what was asked for, for the reason `why`; of the others those are named that do not.
+pub(super) fn lacking(kinds: &NodeKinds, wish: &Wish, rank: u32, why: &str) -> Error {
+    let others =
+        agree(kinds, &[], wish, rank).err().map_or_else(String::new, |error| format!(". {}", error.text()));
+    Error::new(ErrorClass::OTHER, format!("{why}{others}"))
+}
+
 /// What is told of it, once.
 pub(super) fn told(agreed: &Agreed) -> Option<String> {
     let why = agreed.why.as_ref()?;
@@ -98,6 +110,19 @@ mod tests {
         let mut kinds = NodeKinds::default();
         (0..).zip(said).for_each(|(rank, (word, host))| kinds.add(&NodeKinds::said(word, host, rank)));
         kinds
+    }
+
+    #[test]
+    fn a_node_that_lacks_what_is_required_names_those_that_do_not() {
+        let wish = Wish { rdma: Rdma::Require, ..Wish::default() };
+        let lacking = |said: &[(&str, &str)]| lacking(&kinds(said), &wish, 1, "no device").text().to_owned();
+        let told = lacking(&[("i", "a"), (NO_ROAD, "b")]);
+        for part in
+            ["no device. ", "a (rank 0): verbs over InfiniBand", "b (rank 1): nothing", "WEFT_RDMA=prefer"]
+        {
+            assert!(told.contains(part), "{part}: {told}");
+        }
+        assert_eq!(lacking(&[(NO_ROAD, "a"), (NO_ROAD, "b")]), "no device", "all are alike");
     }
 
     #[test]

@@ -187,3 +187,80 @@ fn a_rank_that_waits_leaves_its_core_to_others() {
         outcome.demand((1..400).contains(&slept), &format!("over {way} it must sleep for long"));
     }
 }
+
+/// Whether there are two hosts, so that four ranks are two on each.
+fn on_two_hosts() -> bool {
+    std::env::var("WEFT_TEST_HOSTS").is_ok_and(|hosts| hosts.split(',').count() == 2)
+}
+
+/// A run of four ranks that talk with one another, whose second host has `second` in its environment beside what all have.
+fn differing(all: &[(&str, &str)], first: &[(&str, &str)], second: &[(&str, &str)]) -> Outcome {
+    let tools = Toolchain::under_test();
+    let program = build(tools, &root().join("conformance/ch06/allgather.c"), &[]);
+    let program = program.to_str().expect("a path in UTF-8");
+    let mut words = vec!["-n", "2"];
+    first.iter().for_each(|&(name, value)| words.extend(["-env", name, value]));
+    words.extend([program, ":", "-n", "2"]);
+    second.iter().for_each(|&(name, value)| words.extend(["-env", name, value]));
+    words.push(program);
+    let job = Job::under(tools, &words, &[] as &[&str]);
+    all.iter().fold(job, |job, &(name, value)| job.env(name, value)).run()
+}
+
+/// One host has libfabric with a provider, on the other one none is to be had: both take what both have, once, and say so.
+#[test]
+fn hosts_that_differ_take_what_both_have_and_say_so() {
+    if !on_two_hosts() || !has_libfabric() || has_device() {
+        return;
+    }
+    let lacking = [("WEFT_OFI_PROVIDER", "nonsuch")];
+    let prefer = [("WEFT_TRANSPORT", "ofi"), ("WEFT_RDMA", "prefer")];
+    for (first, second) in [(&[][..], &lacking[..]), (&lacking[..], &[][..])] {
+        let told = differing(&prefer, first, second);
+        told.demand(told.ended == Ended::Code(0), "the job must run over what both have");
+        let lines: Vec<&str> = told
+            .stderr
+            .lines()
+            .filter(|line| line.starts_with("weft: the nodes of this job differ"))
+            .collect();
+        told.demand(lines.len() == 1, "it is said once");
+        let has = if first.is_empty() { 0 } else { 2 };
+        let why = [format!("(rank {}) cannot use ofi, which ", 2 - has), format!("(rank {has}) can")];
+        for words in why.iter().map(String::as_str).chain(["all take softroce between them: "]) {
+            told.demand(lines[0].contains(words), &format!("it must say {words:?}"));
+        }
+        let failed = told.stderr.lines().filter(|line| line.contains("ofi cannot be had: ")).count();
+        told.demand(failed == 1, "the host that lacks it says why, once");
+    }
+    let alike = differing(&prefer, &[], &[]);
+    alike.demand(alike.ended == Ended::Code(0), "hosts that are alike keep their choice");
+    alike.demand(!alike.stderr.contains("differ"), "of which nothing is said");
+    // Where nothing else was allowed it is an error.
+    let refused = differing(&[("WEFT_TRANSPORT", "ofi")], &[], &lacking);
+    refused.demand(refused.ended != Ended::Code(0), "the job must fail");
+    refused.demand(refused.stderr.contains("nonsuch"), "the message must say what is not to be had");
+}
+
+#[test]
+fn transports_that_hosts_were_told_differently_are_named() {
+    if !on_two_hosts() || !has_libfabric() {
+        return;
+    }
+    let (ofi, softroce) = ([("WEFT_TRANSPORT", "ofi")], [("WEFT_TRANSPORT", "softroce")]);
+    let refused = differing(&[], &ofi, &softroce);
+    refused.demand(refused.ended != Ended::Code(0), "the job must fail");
+    for words in ["(rank 0): ofi", "(rank 2): softroce", "WEFT_TRANSPORT", "-genv"] {
+        refused.demand(refused.stderr.contains(words), &format!("the message must say {words:?}"));
+    }
+    // Of a host that may not use sockets the others hear, and it of them.
+    let required = differing(&[], &[], &[("WEFT_RDMA", "require")]);
+    if !has_device() {
+        required.demand(required.ended != Ended::Code(0), "the job must fail");
+        for words in ["(rank 0): softroce", "(rank 2): nothing"] {
+            required.demand(required.stderr.contains(words), &format!("the message must say {words:?}"));
+        }
+    }
+    // Whoever was told nothing has it anyway.
+    let fits = differing(&[], &[], &softroce);
+    fits.demand(fits.ended == Ended::Code(0), "both take softroce");
+}

@@ -6,6 +6,8 @@ use std::time::Duration;
 use weft_types::{Error, ErrorClass, Result};
 
 use crate::card::ranks_text;
+use crate::kinds::NodeKinds;
+use crate::nodes::Nodes;
 use crate::pmi::channel::LauncherSocket;
 use crate::pmi::wire1::{Command, encode_word};
 use crate::pmi::wire2;
@@ -22,6 +24,11 @@ pub trait Launcher: Send {
 
     /// Returns once every process of the job has called it; collective over the job.
     fn fence(&mut self) -> Result<()>;
+
+    /// A fence, before which the first process of each node says a word of its node ([`NodeKinds::said`]), and after which all know
+    /// the kinds of nodes that there are. `nodes`: of the job; `rank`: of this process; `said`: `None` at processes that are not the first
+    /// of their nodes. May return nothing where all nodes said the same; collective over the job.
+    fn fence_of_nodes(&mut self, nodes: &Nodes, rank: u32, said: Option<&str>) -> Result<NodeKinds>;
 
     /// The value under `key`, put by any process before the last fence; `None` where there is none.
     fn get(&mut self, key: &str) -> Result<Option<String>>;
@@ -127,6 +134,10 @@ impl Launcher for SharedLauncher {
 
     fn fence(&mut self) -> Result<()> {
         self.lent().fence()
+    }
+
+    fn fence_of_nodes(&mut self, nodes: &Nodes, rank: u32, said: Option<&str>) -> Result<NodeKinds> {
+        self.lent().fence_of_nodes(nodes, rank, said)
     }
 
     fn get(&mut self, key: &str) -> Result<Option<String>> {
@@ -301,6 +312,10 @@ impl Launcher for Alone {
 
     fn fence(&mut self) -> Result<()> {
         Ok(())
+    }
+
+    fn fence_of_nodes(&mut self, _: &Nodes, _: u32, _: Option<&str>) -> Result<NodeKinds> {
+        Ok(NodeKinds::default())
     }
 
     fn get(&mut self, key: &str) -> Result<Option<String>> {

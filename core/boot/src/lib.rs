@@ -14,6 +14,7 @@ pub mod card;
 mod discover;
 mod foreign;
 pub mod job;
+pub mod kinds;
 pub mod launcher;
 pub mod machine;
 mod nodes;
@@ -25,5 +26,6 @@ pub mod stall;
 
 pub use card::ProcessSet;
 pub use job::{Job, LauncherKind, NodeSegment, Requests};
+pub use kinds::{NodeKind, NodeKinds};
 pub use launcher::{Aborter, Launcher, SharedLauncher};
 pub use nodes::Nodes;

@@ -90,6 +90,11 @@ pub fn hardware() -> Result<(Hardware, bool), String> {
     Ok((hardware.map_err(|why| format!("{source}: {why}"))?, is_here))
 }
 
+/// The name of this host, as it calls itself.
+pub fn host_name() -> String {
+    nix::unistd::gethostname().unwrap_or_default().to_string_lossy().into_owned()
+}
+
 /// The address at which other hosts reach this one: the first interface that is up and no loopback, IPv4 before IPv6; the
 /// loopback when there is none.
 pub fn host_address() -> IpAddr {

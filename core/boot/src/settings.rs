@@ -161,7 +161,9 @@ fn share(rank: u32, launcher: &mut dyn Launcher, variable: &str, own: Option<&To
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kinds::{NodeKinds, through_store};
     use crate::launcher::Aborter;
+    use crate::nodes::Nodes;
     use std::collections::BTreeMap;
     use std::sync::{Arc, Mutex};
 
@@ -177,6 +179,9 @@ mod tests {
         }
         fn fence(&mut self) -> Result<()> {
             Ok(())
+        }
+        fn fence_of_nodes(&mut self, nodes: &Nodes, rank: u32, said: Option<&str>) -> Result<NodeKinds> {
+            through_store(self, nodes, rank, said)
         }
         fn get(&mut self, key: &str) -> Result<Option<String>> {
             Ok(self.0.lock().unwrap().get(key).cloned())
@@ -213,6 +218,19 @@ mod tests {
             let second = share(1, &mut store, "WEFT_COLLECTIVES", None).unwrap();
             assert_eq!((first, second), (told.clone(), told));
         }
+    }
+
+    #[test]
+    fn nodes_tell_each_other_their_words_through_a_store() {
+        let mut store = Store::default();
+        let nodes = Nodes::listed(&[0, 0, 1, 2]);
+        let words = [(0, Some("iu")), (1, None), (3, Some("iu")), (2, Some("u"))];
+        let mut last = NodeKinds::default();
+        for (rank, word) in words {
+            let said = word.map(|word| NodeKinds::said(word, "host", rank));
+            last = store.fence_of_nodes(&nodes, rank, said.as_deref()).unwrap();
+        }
+        assert_eq!(last.emit(), "iu:2:host/0+host/3,u:1:host/2");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use weft_boot::card::{parse_rank_list, parse_ranks_in_any_order};
+use weft_boot::kinds::{self, NodeKinds};
 use weft_boot::pmi::mapping;
 use weft_boot::pmi::wire1::{Command, LineBuffer, decode_word};
 use weft_boot::stall::{self, Stall};
@@ -131,6 +132,8 @@ pub struct Server {
     ranks: Vec<Conversation>,
     /// Ranks inside the current barrier.
     inside: usize,
+    /// What nodes said of themselves since the last one.
+    kinds: NodeKinds,
 }
 
 #[derive(Debug, Default)]
@@ -155,7 +158,15 @@ impl Server {
         let ranks =
             appnums.iter().map(|&appnum| Conversation { appnum, ..Conversation::default() }).collect();
         let store = HashMap::from([("PMI_process_mapping".to_owned(), nodes)]);
-        Server { name: name.to_owned(), universe_size, store, services: BTreeMap::new(), ranks, inside: 0 }
+        Server {
+            name: name.to_owned(),
+            universe_size,
+            store,
+            services: BTreeMap::new(),
+            ranks,
+            inside: 0,
+            kinds: NodeKinds::default(),
+        }
     }
 
     /// Takes bytes that came from `rank`.
@@ -174,8 +185,15 @@ impl Server {
     pub fn take_puts(&mut self, lines: &[u8]) {
         for command in lines.split(|&byte| byte == b'\n').filter_map(|line| Command::parse(line).ok()) {
             if let (Some(key), Some(value)) = (command.get("key"), command.get("value")) {
-                self.store.insert(key.to_owned(), value.to_owned());
+                self.keep(key, value);
             }
+        }
+    }
+
+    fn keep(&mut self, key: &str, value: &str) {
+        match key {
+            kinds::KEY => self.kinds.add(value),
+            _ => drop(self.store.insert(key.to_owned(), value.to_owned())),
         }
     }
 
@@ -253,7 +271,9 @@ impl Server {
                 match refused {
                     Some(why) => actions.push(refusal(rank, "put_result", why)),
                     None => {
-                        self.store.insert(key.to_owned(), value.to_owned());
+                        self.keep(key, value);
+                        let mut reply =
+                            |command: Command| actions.push(Action::Reply { rank, line: command.emit() });
                         reply(Command::new("put_result").with("rc", 0).with("msg", "success"));
                     }
                 }
@@ -372,7 +392,9 @@ impl Server {
         self.inside += 1;
         if self.inside == self.ranks.len() {
             self.inside = 0;
-            let line = Command::new("barrier_out").with("rc", 0).emit();
+            let end = Command::new("barrier_out").with("rc", 0);
+            let kinds = std::mem::take(&mut self.kinds);
+            let line = if kinds.differ() { end.with("kinds", kinds.emit()) } else { end }.emit();
             for (rank, conversation) in self.ranks.iter_mut().enumerate() {
                 conversation.in_barrier = false;
                 actions.push(Action::Reply { rank, line: line.clone() });
@@ -437,6 +459,35 @@ mod tests {
         for (question, expected) in talk {
             assert_eq!(answer(&mut server, 0, question), expected, "{question}");
         }
+    }
+
+    #[test]
+    fn a_fence_tells_the_kinds_of_nodes_where_they_differ() {
+        let mut server = server(3);
+        let fence = |server: &mut Server, words: &[&str]| {
+            for (rank, word) in words.iter().enumerate() {
+                let line = format!("cmd=put kvsname=job key=weft-node-kind value={word}@h{rank}\n");
+                // Of an agent or from the rank itself.
+                match rank % 2 {
+                    0 => server.take_puts(line.as_bytes()),
+                    _ => drop(say(server, rank, &line)),
+                }
+            }
+            (0..3).flat_map(|rank| say(server, rank, "cmd=barrier_in\n")).collect::<Vec<_>>()
+        };
+        let told = |actions: &[Action], text: &str| {
+            let line = format!("cmd=barrier_out rc=0{text}\n");
+            actions.len() == 3
+                && actions
+                    .iter()
+                    .all(|action| matches!(action, Action::Reply { line: said, .. } if *said == line))
+        };
+        let alike = fence(&mut server, &["u", "u", "u"]);
+        assert!(told(&alike, ""), "{alike:?}");
+        let different = fence(&mut server, &["iu", "u", "iu"]);
+        assert!(told(&different, " kinds=iu:2:h0+h2,u:1:h1"), "{different:?}");
+        let after = fence(&mut server, &[]);
+        assert!(told(&after, ""), "once: {after:?}");
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use std::fmt::Write;
 
 use weft_boot::card::Card;
-use weft_boot::{Nodes, pmi::wire1::Command};
+use weft_boot::{NodeKinds, Nodes, kinds, pmi::wire1::Command};
 use weft_launch::hosts::frames::{self, Kind, Orders, Program, RankOrder};
 use weft_launch::hosts::gather::{Down, Entrances, Gather, Step};
 use weft_launch::pmi_server::{Action, Server, share_of_host};
@@ -110,9 +110,16 @@ impl Head {
 const COUNTED: u32 = 8;
 
 /// All ranks are started, say where they are reached, and meet in one fence; then the first asks for the last.
-fn start(size: u32, per_node: u32) -> Counts {
+/// The first `odd` nodes are of another kind than the rest.
+fn start(size: u32, per_node: u32, odd: u32) -> Counts {
     let hosts: Vec<u32> = (0..size).map(|rank| rank / per_node).collect();
     let nodes = Nodes::listed(&hosts);
+    // What the first rank of a host says of it.
+    let kind = |host: u32| {
+        let said =
+            NodeKinds::said(if host < odd { "u" } else { "iu" }, &format!("node{host:04}"), host * per_node);
+        Command::new("put").with("kvsname", "job-4711").with("key", kinds::KEY).with("value", said)
+    };
     let of_host = |host: u32| (host * per_node..size.min((host + 1) * per_node)).collect::<Vec<u32>>();
     let hosts = size.div_ceil(per_node);
     let mut head = Head {
@@ -126,6 +133,7 @@ fn start(size: u32, per_node: u32) -> Counts {
     for host in 0..hosts {
         let ranks = of_host(host);
         if host >= COUNTED && host + COUNTED < hosts {
+            head.server.take_puts(kind(host).emit().as_bytes());
             head.entrances.entered(host as usize);
             ranks.iter().for_each(|&rank| head.hears(rank, b"cmd=barrier_in\n"));
             continue;
@@ -144,7 +152,9 @@ fn start(size: u32, per_node: u32) -> Counts {
             let key = format!("weft-card-{rank}");
             let put =
                 Command::new("put").with("kvsname", "job-4711").with("key", key).with("value", address(rank));
-            for line in [begins, put, Command::new("barrier_in")].map(|command| command.emit()) {
+            let kind = (index == 0).then(|| kind(host));
+            let words = [Some(begins), Some(put), kind, Some(Command::new("barrier_in"))];
+            for line in words.into_iter().flatten().map(|command| command.emit()) {
                 counts.rank.add(line.len());
                 for step in gather.said(index, line.as_bytes()) {
                     match step {
@@ -165,12 +175,18 @@ fn start(size: u32, per_node: u32) -> Counts {
             }
         }
     }
-    let end = Command::new("barrier_out").with("rc", 0).emit();
+    let usual = Command::new("barrier_out").with("rc", 0).emit();
     let mut ends = Count::default();
     for down in head.down() {
         match down {
-            Down::Left(host) => {
-                counts.down.add(frame(Kind::Left, &[]));
+            Down::Left(host, line) => {
+                counts.down.add(frame(Kind::Left, line.as_bytes()));
+                let end = if line.is_empty() { &usual } else { &line };
+                assert_eq!(
+                    line.contains("kinds="),
+                    odd > 0,
+                    "what is told where nodes differ, and only there"
+                );
                 for _ in of_host(host as u32) {
                     ends.add(end.len());
                 }
@@ -208,7 +224,7 @@ fn the_start_costs_the_same_for_each_rank_and_node_at_any_size() {
     );
     let mut first: Option<[u64; 6]> = None;
     for size in [1_024, 10_240, 102_400, 1_024_000] {
-        let counts = start(size, 128);
+        let counts = start(size, 128, 0);
         let nodes = u64::from(size.div_ceil(128));
         let (lines, frames) = counts.contact;
         let cells = [counts.orders, counts.rank, counts.up, counts.down, lines, frames];
@@ -227,4 +243,21 @@ fn the_start_costs_the_same_for_each_rank_and_node_at_any_size() {
     }
     let kept = std::fs::read_to_string(path).expect("startup/table.txt");
     assert!(kept == table, "{kept}\nis not\n{table}\nWEFT_UPDATE=1 writes it anew");
+}
+
+/// Where nodes differ the end of the fence says so in the same messages, and in bytes that grow by the digits of a number.
+#[test]
+fn nodes_that_differ_cost_no_further_message() {
+    let bytes: Vec<u64> = [1_024, 10_240, 102_400, 1_024_000]
+        .into_iter()
+        .map(|size| {
+            let (alike, different) = (start(size, 128, 0), start(size, 128, 2));
+            assert_eq!(
+                [alike.rank.0, alike.up.0, alike.down.0],
+                [different.rank.0, different.up.0, different.down.0]
+            );
+            different.down.1
+        })
+        .collect();
+    assert!(bytes[3] < 128 && bytes[3] - bytes[0] <= 4, "{bytes:?} bytes to a node");
 }

@@ -1,17 +1,22 @@
 //! Which fabrics this process uses, and their opening.
 
 mod alike;
+mod cards;
+mod differing;
 mod planned;
 
+use cards::Cards;
 use planned::{Between, lacking, nearest, planned};
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use weft_boot::{Job, Launcher, LauncherKind, SharedLauncher, machine};
 use weft_engine::{
-    Directory, Fabric, Layers, NodeLocal, OfiCard, OfiCarrier, OfiDirectory, OfiWanted, PeerCard, RouteWish,
-    Transports,
+    Directory, Fabric, Layers, NodeLocal, OfiCarrier, OfiDirectory, OfiWanted, RouteWish, Transports,
 };
+use weft_place::agreed::Road;
 use weft_place::transport::{self, Facts, Rdma, Way, Wish};
-use weft_types::params::{self, Chance, Choice, FaultPlan, LatencyModel, Parameters};
+use weft_types::params::{self, Chance, Choice, FaultPlan, Parameters};
 use weft_types::{Error, ErrorClass, PeerId, Result};
 
 /// How the processes of a job are reached.
@@ -51,6 +56,9 @@ impl Ways {
             Ways::Shm => {
                 format!("all peers over {}", line(transport::mates(&facts(job, parameters), &wish), Way::Shm))
             }
+            Ways::Fabric(between) | Ways::Both(between) if between.lacks.is_some() => {
+                "no transport leads to other nodes".to_owned()
+            }
             Ways::Fabric(between) => {
                 let facts = facts(job, parameters);
                 let route = match is_on_one_node(job) {
@@ -78,11 +86,11 @@ pub(crate) fn open(
     ways: &Ways,
     oversubscribed: bool,
 ) -> Result<(Transports, Option<Opener>)> {
-    let layers = layers(job, parameters, ways)?;
     let me = PeerId(job.rank);
     let between = match ways {
         Ways::Alone => return Ok((Transports::alone(), None)),
         Ways::Shm => {
+            let layers = layers(job, parameters, ways)?;
             let node = node_local(job, parameters, oversubscribed)?;
             let transports = Transports::node_local(node)?;
             transports
@@ -92,6 +100,10 @@ pub(crate) fn open(
         }
         Ways::Fabric(between) | Ways::Both(between) => between,
     };
+    let (fabric, opener, between) = fabric(job, launcher, parameters, between)?;
+    // What all nodes take need not be what this one chose.
+    let ways = &leading(job, &Wish::from(parameters), between);
+    let layers = layers(job, parameters, ways)?;
     let node = match ways {
         Ways::Both(_) => Some(node_local(job, parameters, oversubscribed)?),
         // Who alone tells of a process that was never talked to.
@@ -101,7 +113,6 @@ pub(crate) fn open(
         }
         _ => None,
     };
-    let (fabric, opener) = fabric(job, launcher, parameters, between)?;
     let transports = match (ways, node) {
         (Ways::Both(_), Some(node)) => Transports::both(node, fabric)?,
         (_, Some(node)) => Transports::forced(node, fabric)?,
@@ -181,60 +192,172 @@ pub(crate) fn choose(job: &Job, parameters: &Parameters) -> Result<Ways> {
         _ => {}
     }
     let needs_device = wish.rdma == Rdma::Require;
+    let roads = |facts: &Facts| match is_on_one_node(job) {
+        true => Vec::new(),
+        false => differing::roads(job, facts, &wish),
+    };
+    let (is_agreed, lacks) = (false, None);
     let between = match wish.forced {
         // What cannot be had is told best by whoever tries to open it.
         Some(way @ Way::Softroce) if wish.rdma == Rdma::Auto => {
             // It counts on no device, so the machine need not be looked at.
-            Between { way, downgrade: None, planned: Vec::new(), rail: None, needs_device }
+            let roads = roads(&Facts::default());
+            Between {
+                way,
+                downgrade: None,
+                planned: Vec::new(),
+                rail: None,
+                needs_device,
+                roads,
+                is_agreed,
+                lacks,
+            }
         }
         Some(way) if wish.rdma == Rdma::Auto => {
             let facts = facts(job, parameters);
             let route = transport::far(&facts, &wish).ok();
             let rail = route.as_ref().and_then(|route| nearest(route, &facts, job.local_index));
-            Between { way, downgrade: None, planned: planned(route, parameters), rail, needs_device }
+            let (planned, roads) = (planned(route, parameters), roads(&facts));
+            Between { way, downgrade: None, planned, rail, needs_device, roads, is_agreed, lacks }
         }
         _ => {
             let facts = facts(job, parameters);
-            let route = transport::far(&facts, &wish).map_err(|why| Error::new(ErrorClass::OTHER, why))?;
+            let route = match transport::far(&facts, &wish) {
+                Ok(route) => route,
+                Err(why) if is_on_one_node(job) => return Err(Error::new(ErrorClass::OTHER, why)),
+                Err(why) => {
+                    let why = format!("host {} (rank {}): {why}", machine::host_name(), job.rank);
+                    return Ok(leading(job, &wish, Between::nothing(why)));
+                }
+            };
             let (way, downgrade) = (route.way, route.downgrade.clone());
             let rail = nearest(&route, &facts, job.local_index);
-            Between { way, downgrade, planned: planned(Some(route), parameters), rail, needs_device }
+            let (planned, roads) = (planned(Some(route), parameters), roads(&facts));
+            Between { way, downgrade, planned, rail, needs_device, roads, is_agreed, lacks }
         }
     };
+    Ok(leading(job, &wish, between))
+}
+
+/// The ways of this process, where `between` leads from node to node.
+fn leading(job: &Job, wish: &Wish, between: Between) -> Ways {
     // Weft's agents tell of deaths through the memory of the node, also a process that is alone there.
     let has_node = job.local_ranks.len() > 1 || job.launcher == LauncherKind::Weft;
     // What was asked for all peers and fell to something else binds those of this node to nothing.
     let is_forced = wish.forced == Some(between.way);
-    Ok(if !is_forced && has_node { Ways::Both(between) } else { Ways::Fabric(between) })
+    if !is_forced && has_node { Ways::Both(between) } else { Ways::Fabric(between) }
 }
 
-/// The launcher's key under which a process says how it is found.
-fn key(rank: u32) -> String {
-    format!("weft-card-{rank}")
-}
-
+/// Opens the fabric and tells the others how this process is reached; where nodes differ, the one that all of them have. Also returns
+/// what leads between nodes then.
 fn fabric(
     job: &Job,
     launcher: &SharedLauncher,
     parameters: &Parameters,
     between: &Between,
-) -> Result<(Fabric, Opener)> {
+) -> Result<(Fabric, Opener, Between)> {
     if job.rank == 0
         && let Some(downgrade) = &between.downgrade
     {
         eprintln!("weft: {downgrade}");
     }
-    let latency = parameters.latency;
-    let directory = Cards { launcher: launcher.clone(), way: between.way, rank: job.rank, latency };
-    let mut neighbours = directory.clone();
-    let directory = Box::new(directory);
+    let wish = Wish::from(parameters);
+    let over = |road: Road, roads: &[Road]| {
+        differing::between(road, roads, job, &facts(job, parameters), parameters)
+    };
+    let mut between = between.clone();
+    if let Some(why) = &between.lacks {
+        let said = differing::said(job, &[], &machine::host_name());
+        let kinds = launcher.clone().fence_of_nodes(&job.nodes, job.rank, said.as_deref())?;
+        return Err(differing::lacking(&kinds, &wish, job.rank, why));
+    }
+    let mut cards = Cards {
+        launcher: launcher.clone(),
+        way: between.way,
+        rank: job.rank,
+        latency: parameters.latency,
+        round: Arc::default(),
+    };
+    let mut opened = loop {
+        match (open_one(job, parameters, &between, &cards), &between.roads[..]) {
+            // What should be used may be replaced, which is said, by the next best of this node.
+            (Err(error), [first, rest @ ..]) if wish.rdma == Rdma::Prefer && !rest.is_empty() => {
+                if job.local_index == 0 {
+                    let why = error.text();
+                    eprintln!(
+                        "weft: host {} (rank {}): {first} cannot be had: {why}",
+                        machine::host_name(),
+                        job.rank
+                    );
+                }
+                between = over(rest[0], rest);
+                cards.way = between.way;
+            }
+            (opened, _) => break opened?,
+        }
+    };
+    let mut launcher = launcher.clone();
+    opened.tell(&mut launcher, &cards)?;
+    if between.roads.is_empty() {
+        launcher.fence()?;
+    } else {
+        let said = differing::said(job, &between.roads, &machine::host_name());
+        let kinds = launcher.fence_of_nodes(&job.nodes, job.rank, said.as_deref())?;
+        let agreed = differing::agree(&kinds, &between.roads, &wish, job.rank)?;
+        if let Some(agreed) = &agreed
+            && (parameters.verbose > 0 || agreed.is_fall)
+            && job.rank == 0
+            && let Some(told) = differing::told(agreed)
+        {
+            eprintln!("weft: {told}");
+        }
+        if let Some(agreed) = agreed.filter(|agreed| agreed.is_changed) {
+            cards.round.store(1, Ordering::Relaxed);
+            if between.roads.first() != Some(&agreed.road) {
+                between = over(agreed.road, &between.roads);
+                cards.way = between.way;
+                opened = open_one(job, parameters, &between, &cards)?;
+            }
+            opened.tell(&mut launcher, &cards)?;
+            launcher.fence()?;
+        }
+    }
+    if cards.latency.is_some() {
+        cards.text(PeerId((job.rank + 1) % job.size))?;
+    }
+    Ok((opened.fabric, opened.opener, between))
+}
+
+/// An open end on a fabric.
+struct Opened {
+    fabric: Fabric,
+    /// How others find it.
+    card: String,
+    opener: Opener,
+}
+
+impl Opened {
+    /// Leaves with the launcher how this process is reached.
+    fn tell(&self, launcher: &mut SharedLauncher, cards: &Cards) -> Result<()> {
+        let alike = alike::suffix(&cards.latency);
+        let key = cards::key(cards.rank, cards.round.load(Ordering::Relaxed));
+        launcher.put(&key, &format!("{}:{}{alike}:{}", cards.way, Fabric::version(), self.card))
+    }
+}
+
+/// Opens what leads `between` nodes, and says what became of it.
+fn open_one(job: &Job, parameters: &Parameters, between: &Between, cards: &Cards) -> Result<Opened> {
+    let directory = Box::new(cards.clone());
     let on_one_node = is_on_one_node(job);
     let mut opener = Opener {
         me: PeerId(job.rank),
         way: between.way,
         address: if on_one_node { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { machine::host_address() },
         on_one_node,
-        rail: job.rail.clone().or_else(|| between.rail.clone()),
+        rail: match between.is_agreed {
+            true => between.rail.clone(),
+            false => job.rail.clone().or_else(|| between.rail.clone()),
+        },
         rails: parameters.rails,
         connections: parameters.connections,
         rings: parameters.rings,
@@ -306,14 +429,7 @@ fn fabric(
             _ => why.for_each(|line| eprintln!("weft: {line}")),
         }
     }
-    let mut launcher = launcher.clone();
-    let alike = alike::suffix(&latency);
-    launcher.put(&key(job.rank), &format!("{}:{}{alike}:{card}", between.way, Fabric::version()))?;
-    launcher.fence()?;
-    if latency.is_some() {
-        neighbours.text(PeerId((job.rank + 1) % job.size))?;
-    }
-    Ok((fabric, opener))
+    Ok(Opened { fabric, card, opener })
 }
 
 /// What it takes to open one more end on the fabric of this process, like the first one.
@@ -390,108 +506,5 @@ impl Opener {
             fabric.set_frames(false);
         }
         Ok((fabric, card))
-    }
-}
-
-/// The cards that processes left with the launcher, each behind the name of its transport.
-#[derive(Clone, Debug)]
-struct Cards {
-    launcher: SharedLauncher,
-    way: Way,
-    /// Of this process.
-    rank: u32,
-    latency: Option<LatencyModel>,
-}
-
-impl Cards {
-    fn text(&mut self, peer: PeerId) -> Result<String> {
-        let failed = |why: String| Error::new(ErrorClass::OTHER, why);
-        let text = self.launcher.get(&key(peer.0))?.ok_or_else(|| {
-            failed(format!(
-                "the launcher does not know how process {} is reached: did it start with the same WEFT_TRANSPORT?",
-                peer.0
-            ))
-        })?;
-        card_of(&text, peer, &self.way, &Fabric::version(), (self.rank, &self.latency)).map(str::to_owned)
-    }
-}
-
-/// The card in what a process left with the launcher: the name of its transport, the version of what it says there with the times of
-/// another network that it adds, and the card. `own`: the number of this process and the times that it adds.
-fn card_of<'a>(
-    text: &'a str,
-    peer: PeerId,
-    way: &Way,
-    version: &str,
-    own: (u32, &Option<LatencyModel>),
-) -> Result<&'a str> {
-    let failed = |why: String| Err(Error::new(ErrorClass::OTHER, why));
-    let mut parts = text.splitn(3, ':');
-    let theirs = parts.next().filter(|_| text.contains(':')).unwrap_or("something else");
-    if theirs != way.name() {
-        return failed(format!(
-            "process {} is reached by {theirs}, this one by {way}: their nodes differ (weft-info --explain transports on both \
-             says why); name one that both have in WEFT_TRANSPORT",
-            peer.0
-        ));
-    }
-    let (said, card) = (parts.next(), parts.next());
-    let (theirs, model) = said.map_or((None, ""), |said| {
-        let (version, model) = said.split_once('+').unwrap_or((said, ""));
-        (Some(version), model)
-    });
-    match (theirs, card) {
-        (Some(theirs), Some(card)) if theirs == version => {
-            alike::compare(model, own, peer.0)?;
-            Ok(card)
-        }
-        (theirs, card) => {
-            let theirs = match (theirs, card) {
-                (Some(theirs), Some(_)) if theirs.split('.').count() == 2 => format!("version {theirs}"),
-                // Before versions were said.
-                _ => "an older version".to_owned(),
-            };
-            failed(format!(
-                "process {} runs another version of Weft: what it says over {way} is of {theirs}, what this one says of version {version}. \
-                 Start all processes with the same installation (LD_LIBRARY_PATH, and what is installed on each node)",
-                peer.0
-            ))
-        }
-    }
-}
-
-impl Directory for Cards {
-    fn find(&mut self, peer: PeerId) -> Result<PeerCard> {
-        self.text(peer)?.parse()
-    }
-}
-
-impl OfiDirectory for Cards {
-    fn find(&mut self, peer: PeerId) -> Result<OfiCard> {
-        self.text(peer)?.parse()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_process_of_another_version_is_named() {
-        let read = |text| card_of(text, PeerId(3), &Way::Softroce, "3.701", (0, &None));
-        assert_eq!(read("softroce:3.701:[fe80::1]:4791/10/0").unwrap(), "[fe80::1]:4791/10/0");
-        for other in [
-            "softroce:3.602:10.0.0.1:4791/10/0",
-            "softroce:10.0.0.1:4791/10/0",
-            "softroce:[fe80::1]:4791/10/0",
-            "softroce:3.701",
-        ] {
-            let error = read(other).unwrap_err();
-            assert!(error.text().contains("process 3 runs another version of Weft"), "{other}: {error}");
-        }
-        for other in ["verbs:3.701:10.0.0.1:4791/10/0", "", "what"] {
-            let error = read(other).unwrap_err();
-            assert!(error.text().contains("their nodes differ"), "{other}: {error}");
-        }
     }
 }

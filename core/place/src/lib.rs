@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod agents;
+pub mod agreed;
 pub mod cpus;
 pub mod described;
 pub mod devices;

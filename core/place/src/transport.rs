@@ -3,7 +3,7 @@
 //!
 //! Two kinds of peers differ: those of this node and those of other nodes. For each, every transport either can be used, at a
 //! modelled time, or cannot, for a reason that comes with its remedy. The least time wins. All processes of a job come to the
-//! same if their nodes are alike; where they are not, the names in their addresses differ, and the first contact says so.
+//! same if their nodes are alike; where they are not, [`crate::agreed`] takes what all of them have.
 
 use std::fmt::{self, Write as _};
 

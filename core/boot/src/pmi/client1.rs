@@ -5,7 +5,9 @@ use weft_types::{Error, ErrorClass, Result};
 use super::channel::LauncherSocket;
 use super::wire1::{Command, LineBuffer, encode_word};
 use crate::card::ranks_text;
+use crate::kinds::{KEY, NodeKinds, through_store};
 use crate::launcher::{Aborter, Launcher};
+use crate::nodes::Nodes;
 use crate::stall::Stall;
 
 /// Limits every PMI-1 server of the field keeps at least; used where asking would cost a message.
@@ -148,6 +150,21 @@ impl Launcher for Client {
 
     fn fence(&mut self) -> Result<()> {
         self.ask(&Command::new("barrier_in"), "barrier_out").map(drop)
+    }
+
+    fn fence_of_nodes(&mut self, nodes: &Nodes, rank: u32, said: Option<&str>) -> Result<NodeKinds> {
+        if self.dialect == Dialect::Plain {
+            return through_store(self, nodes, rank, said);
+        }
+        if let Some(said) = said {
+            self.put(KEY, said)?;
+        }
+        let answer = self.ask(&Command::new("barrier_in"), "barrier_out")?;
+        match answer.get("kinds").map(|kinds| (kinds, NodeKinds::parse(kinds))) {
+            None => Ok(NodeKinds::default()),
+            Some((_, Some(kinds))) => Ok(kinds),
+            Some((kinds, None)) => Err(garbled("barrier_in", kinds)),
+        }
     }
 
     fn get(&mut self, key: &str) -> Result<Option<String>> {

@@ -5,7 +5,9 @@ use weft_types::{Error, ErrorClass, Result};
 use super::channel::LauncherSocket;
 use super::wire1::{Command, LineBuffer};
 use super::wire2::{HEADER, body_length, emit, parse};
+use crate::kinds::{NodeKinds, through_store};
 use crate::launcher::{Aborter, Launcher};
+use crate::nodes::Nodes;
 
 /// PMI-2 fixes these (PMI2_MAX_KEYLEN, PMI2_MAX_VALLEN).
 const MAX_KEY: usize = 64;
@@ -148,6 +150,10 @@ impl Launcher for Client {
 
     fn fence(&mut self) -> Result<()> {
         self.ask(&Command::new("kvs-fence")).map(drop)
+    }
+
+    fn fence_of_nodes(&mut self, nodes: &Nodes, rank: u32, said: Option<&str>) -> Result<NodeKinds> {
+        through_store(self, nodes, rank, said)
     }
 
     fn get(&mut self, key: &str) -> Result<Option<String>> {

@@ -14,12 +14,11 @@ use nix::sys::socket::{MsgFlags, recv, send};
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
 
-use weft_boot::pmi::wire1::Command;
 use weft_boot::stall;
 use weft_types::{Farewell, PeerId};
 
 use super::frames::{self, Answer, Frame, Kind, Orders, Question, Reader, Word};
-use super::gather::{Gather, Step};
+use super::gather::{Gather, Step, usual_end};
 use super::local::{self, Common, LocalRank, Places};
 use crate::judge::End;
 use crate::machine;
@@ -225,7 +224,7 @@ impl Agent {
             (Kind::Lost, _) => self.tell_of_loss(frame.number),
             (Kind::Word, _) => self.tell_word(frame),
             (Kind::Finish, _) => self.finish()?,
-            (Kind::Left, _) => self.leave_fence(),
+            (Kind::Left, _) => self.leave_fence(&frame.content),
             (Kind::Channel, Some(index)) => {
                 self.ranks[index].unsent.extend_from_slice(&frame.content);
                 self.send_unsent(index);
@@ -291,12 +290,13 @@ impl Agent {
         }
     }
 
-    /// The fence is over for all ranks here.
-    fn leave_fence(&mut self) {
+    /// The fence is over for all ranks here, which hear `line`; empty: the usual one.
+    fn leave_fence(&mut self, line: &[u8]) {
         self.gather.left();
-        let line = Command::new("barrier_out").with("rc", 0).emit();
+        let usual = usual_end();
+        let line = if line.is_empty() { usual.as_bytes() } else { line };
         for index in 0..self.ranks.len() {
-            self.ranks[index].unsent.extend_from_slice(line.as_bytes());
+            self.ranks[index].unsent.extend_from_slice(line);
             self.send_unsent(index);
         }
     }

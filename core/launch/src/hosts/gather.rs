@@ -7,6 +7,7 @@
 //! ended, or says what cannot be gathered, nothing is held back any more, half a line included: the head must see who waits for
 //! whom.
 
+use weft_boot::kinds;
 use weft_boot::pmi::wire1::{Command, LineBuffer};
 
 use crate::pmi_server::{MAX_KEY, MAX_VALUE};
@@ -42,12 +43,14 @@ pub struct Gather {
     open: bool,
     /// The head knows that all are in the fence.
     entered: bool,
+    /// Since the last fence a rank has said what kind of node this is, which the head stores nowhere: it takes no room.
+    has_kind: bool,
 }
 
 impl Gather {
     /// For so many ranks of a host, which may put `room` keys here.
     pub fn new(ranks: usize, room: usize) -> Gather {
-        Gather { ranks: (0..ranks).map(|_| Rank::default()).collect(), room, open: false, entered: false }
+        Gather { ranks: (0..ranks).map(|_| Rank::default()).collect(), room, ..Gather::default() }
     }
 
     /// Takes bytes that rank number `index` of the host said.
@@ -75,9 +78,13 @@ impl Gather {
         let command = Command::parse(line.trim_ascii_end());
         let word = |key: &str| command.as_ref().ok().and_then(|command| command.get(key)).unwrap_or_default();
         let fits = (1..=MAX_KEY).contains(&word("key").len()) && word("value").len() <= MAX_VALUE;
+        let says_kind = word("key") == kinds::KEY;
         match command.as_ref().map(|command| command.name.as_str()) {
-            Ok("put") if fits && self.room > 0 => {
-                self.room -= 1;
+            Ok("put") if fits && (self.room > 0 || says_kind && !self.has_kind) => {
+                match says_kind && !self.has_kind {
+                    true => self.has_kind = true,
+                    false => self.room -= 1,
+                }
                 rank.puts.extend(line);
                 let answer = Command::new("put_result").with("rc", 0).with("msg", "success");
                 steps.push(Step::Answer(index, answer.emit()));
@@ -125,6 +132,7 @@ impl Gather {
     pub fn left(&mut self) {
         self.ranks.iter_mut().for_each(|rank| rank.inside = false);
         self.entered = false;
+        self.has_kind = false;
     }
 
     /// A rank of the host has ended: what was held back goes on.
@@ -142,11 +150,16 @@ impl Gather {
     }
 }
 
+/// The line that ends a fence which has nothing to tell.
+pub(crate) fn usual_end() -> String {
+    Command::new("barrier_out").with("rc", 0).emit()
+}
+
 /// What the head sends to agents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Down {
-    /// The fence is over for all ranks of this host.
-    Left(usize),
+    /// The fence is over for all ranks of this host, which hear this line; empty: the usual one.
+    Left(usize, String),
     /// A line for the control channel of this rank.
     Line(usize, String),
 }
@@ -190,7 +203,7 @@ impl Entrances {
         match std::mem::take(&mut entrance.gathered) {
             true => {
                 entrance.told = entrance.ranks - 1;
-                Some(Down::Left(host))
+                Some(Down::Left(host, if line == usual_end() { String::new() } else { line }))
             }
             false => Some(Down::Line(rank, line)),
         }
@@ -282,6 +295,7 @@ mod tests {
     #[test]
     fn hosts_that_came_as_one_hear_of_the_end_as_one() {
         let line = |rank: usize| Down::Line(rank, "cmd=barrier_out rc=0\n".to_owned());
+        let left = |host| Down::Left(host, String::new());
         let mut entrances = Entrances::new([2, 2, 2]);
         let end = |entrances: &mut Entrances| -> Vec<Down> {
             let answer = |rank: usize| entrances.answer(rank % 3, rank, "cmd=barrier_out rc=0\n".to_owned());
@@ -289,12 +303,12 @@ mod tests {
         };
         entrances.entered(0);
         entrances.entered(2);
-        assert_eq!(end(&mut entrances), [Down::Left(0), line(1), Down::Left(2), line(4)]);
+        assert_eq!(end(&mut entrances), [left(0), line(1), left(2), line(4)]);
         // The next fence, into which nobody came as one; and another word while it is on.
         entrances.entered(1);
         let word = "cmd=get_result rc=0\n".to_owned();
         assert_eq!(entrances.answer(1, 4, word.clone()), Some(Down::Line(4, word)));
-        assert_eq!(end(&mut entrances), [line(0), Down::Left(1), line(2), line(3), line(5)]);
+        assert_eq!(end(&mut entrances), [line(0), left(1), line(2), line(3), line(5)]);
     }
 
     #[test]
@@ -324,6 +338,11 @@ mod tests {
         for key in ["a", "b"] {
             assert!(matches!(&gather.said(0, &put(key))[..], [Step::Answer(0, _)]));
         }
+        // But for what is stored nowhere, once.
+        let kind = || put(kinds::KEY);
+        let mut full = Gather::new(1, 0);
+        assert!(matches!(&full.said(0, &kind())[..], [Step::Answer(0, _)]));
+        assert_eq!(full.said(0, &kind()), [Step::Puts(kind()), Step::Said(0, kind())]);
         assert_eq!(
             gather.said(0, &put("c")),
             [Step::Puts([put("a"), put("b")].concat()), Step::Said(0, put("c"))]

@@ -479,11 +479,11 @@ impl Head {
         let order = match action {
             Action::Reply { rank, line } => {
                 match self.entrances.answer(self.host_of[rank], rank, line) {
-                    Some(Down::Left(host)) if !self.hosts[host].gone => {
-                        frames::emit(Kind::Left, 0, &[], &mut self.hosts[host].out);
+                    Some(Down::Left(host, line)) if !self.hosts[host].gone => {
+                        frames::emit(Kind::Left, 0, line.as_bytes(), &mut self.hosts[host].out);
                     }
                     Some(Down::Line(rank, line)) => self.tell(rank, Kind::Channel, line.as_bytes()),
-                    Some(Down::Left(_)) | None => {}
+                    Some(Down::Left(..)) | None => {}
                 }
                 None
             }

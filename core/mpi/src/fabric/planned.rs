@@ -1,5 +1,6 @@
 //! What the plan counts on, and what is said where it cannot be had. Pure.
 
+use weft_place::agreed::Road;
 use weft_place::devices::{self, Device};
 use weft_place::transport::{self, Facts, Way};
 use weft_types::params::{self, Parameters};
@@ -16,9 +17,30 @@ pub(crate) struct Between {
     pub(super) rail: Option<String>,
     /// Whether devices must carry the messages.
     pub(super) needs_device: bool,
+    /// The roads between nodes that this one has, the chosen one first; empty where all are on one node.
+    pub(super) roads: Vec<Road>,
+    /// Whether it is none of this node's choice but what all nodes have: then `rail` counts, whatever the launcher chose.
+    pub(super) is_agreed: bool,
+    /// Why this node cannot have what was asked for at all; the job ends when its nodes have met, so that it is said which have it.
+    pub(super) lacks: Option<String>,
 }
 
 impl Between {
+    /// Of a node that lacks what was asked for.
+    pub(super) fn nothing(why: String) -> Between {
+        Between {
+            // Nothing is opened.
+            way: Way::Softroce,
+            downgrade: None,
+            planned: Vec::new(),
+            rail: None,
+            needs_device: true,
+            roads: Vec::new(),
+            is_agreed: false,
+            lacks: Some(why),
+        }
+    }
+
     /// What is to be said of what was opened, unasked: the plan counted on a device, and what could be opened drives none.
     /// `chosen`: what was, and why.
     pub(super) fn fallen(&self, drives_a_device: bool, chosen: &str) -> Option<String> {
@@ -100,6 +122,9 @@ mod tests {
             planned: planned(route, &parameters(provider)),
             rail: None,
             needs_device: false,
+            roads: Vec::new(),
+            is_agreed: false,
+            lacks: None,
         };
         let sockets = "libfabric: tcp on eth0: over the kernel's sockets or memory";
         let slingshot = || Some(route(Way::Ofi, true, &["cxi0"]));

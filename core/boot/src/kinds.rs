@@ -16,6 +16,8 @@ pub const KEY: &str = "weft-node-kind";
 
 /// Hosts of a kind that are told by name; the others are counted.
 const MOST_NAMED: usize = 3;
+/// Nodes of a job up to which each process reads the words of all from another launcher's store: some milliseconds then.
+const MOST_READ: usize = 64;
 /// More different words no job says; those beyond are not heard.
 const MOST_KINDS: usize = 64;
 /// Longest word, in bytes.
@@ -129,8 +131,9 @@ fn first_ranks(nodes: &Nodes) -> Vec<u32> {
     (0..nodes.size()).filter(|&rank| seen.insert(nodes.node(rank))).collect()
 }
 
-/// A fence around which nodes tell each other their words through a store that has no word for it: one value a node. `said`: of this
-/// one, at its first process.
+/// A fence around which nodes tell each other their words through a store that has no word for it: one value a node, which every process
+/// reads; nothing in a job of more than [`MOST_READ`] nodes, where nodes that differ are met at the first contact. `said`: of this one, at its
+/// first process.
 pub(crate) fn through_store(
     launcher: &mut dyn Launcher,
     nodes: &Nodes,
@@ -138,12 +141,15 @@ pub(crate) fn through_store(
     said: Option<&str>,
 ) -> Result<NodeKinds> {
     let key = |rank: u32| format!("{KEY}-{rank}");
-    if let Some(said) = said {
+    let mut firsts = first_ranks(nodes);
+    if firsts.len() > MOST_READ {
+        firsts.clear();
+    } else if let Some(said) = said {
         launcher.put(&key(rank), said)?;
     }
     launcher.fence()?;
     let mut kinds = NodeKinds::default();
-    for first in first_ranks(nodes) {
+    for first in firsts {
         // Who says nothing is met with what the first contact says.
         if let Some(said) = launcher.get(&key(first))? {
             kinds.add(&said);
@@ -190,6 +196,62 @@ mod tests {
         assert_eq!(many.all().len(), MOST_KINDS);
         let kind = LONGEST_WORD + MOST_NAMED * (LONGEST_NAME + LONGEST_RANK + 1) + 16;
         assert!(many.emit().len() < MOST_KINDS * kind);
+    }
+
+    /// A store in which all nodes have said the same word.
+    struct Store {
+        said: u32,
+        reads: u32,
+    }
+
+    impl Launcher for Store {
+        fn put(&mut self, _: &str, _: &str) -> Result<()> {
+            self.said += 1;
+            Ok(())
+        }
+        fn fence(&mut self) -> Result<()> {
+            Ok(())
+        }
+        fn fence_of_nodes(&mut self, nodes: &Nodes, rank: u32, said: Option<&str>) -> Result<NodeKinds> {
+            through_store(self, nodes, rank, said)
+        }
+        fn get(&mut self, key: &str) -> Result<Option<String>> {
+            self.reads += 1;
+            Ok(key.starts_with(KEY).then(|| NodeKinds::said("u", "a", 0)))
+        }
+        fn max_key(&self) -> usize {
+            32
+        }
+        fn max_value(&self) -> usize {
+            64
+        }
+        fn aborter(&self) -> crate::Aborter {
+            unreachable!("nobody aborts here")
+        }
+        fn finalize(&mut self) -> Result<()> {
+            Ok(())
+        }
+        fn publish(&mut self, _: &str, _: &str) -> Result<()> {
+            Ok(())
+        }
+        fn unpublish(&mut self, _: &str) -> Result<()> {
+            Ok(())
+        }
+        fn lookup(&mut self, _: &str) -> Result<String> {
+            Ok(String::new())
+        }
+    }
+
+    #[test]
+    fn of_many_nodes_nobody_reads_all_words() {
+        for (nodes, asked) in [(MOST_READ as u32, true), (MOST_READ as u32 + 1, false)] {
+            let listed: Vec<u32> = (0..nodes * 2).map(|rank| rank / 2).collect();
+            let mut store = Store { said: 0, reads: 0 };
+            let kinds = store.fence_of_nodes(&Nodes::listed(&listed), 0, Some("u@a/0")).expect("a fence");
+            let all = if asked { nodes } else { 0 };
+            assert_eq!((store.said, store.reads), (u32::from(asked), all));
+            assert_eq!(kinds.all().iter().map(|kind| kind.nodes).sum::<u32>(), all);
+        }
     }
 
     #[test]

@@ -255,9 +255,22 @@ impl Engine {
     /// `MPI_ERR_NO_MEM` when all request slots are in use, `MPI_ERR_COUNT` when scratch memory in the datatype's layout
     /// does not fit 64 bits. What goes wrong later is the request's error.
     pub fn start_schedule(&mut self, run: ScheduleRun) -> Result<RequestId> {
+        self.start_or_fail(run, None)
+    }
+
+    /// Starts a collective that has failed at this process before its first message, for the others' sake: they get what they
+    /// wait for, and fail over it (see `failure`). Its request ends with `why`.
+    ///
+    /// # Errors
+    /// As [`Engine::start_schedule`].
+    pub fn start_failed_schedule(&mut self, run: ScheduleRun, why: Error) -> Result<RequestId> {
+        self.start_or_fail(run, Some(why))
+    }
+
+    fn start_or_fail(&mut self, run: ScheduleRun, why: Option<Error>) -> Result<RequestId> {
         let schedules = &mut self.state.schedules;
         let mut active = schedules.activate(run);
-        let lowered = self.lower(&active.run)?;
+        let lowered = if why.is_none() { self.lower(&active.run)? } else { None };
         if lowered.is_none() {
             active.prepare(&mut self.state.schedules.pool)?;
         }
@@ -271,7 +284,7 @@ impl Engine {
         match lowered {
             Some(lowered) => self.hand_over(slot, active, &lowered),
             None => {
-                active.error = self.loss_in(&active.run);
+                active.error = why.or_else(|| self.loss_in(&active.run));
                 self.advance(slot, active);
                 self.notice_schedules();
             }

@@ -7,6 +7,7 @@ mod plans;
 pub(crate) mod tuning;
 
 pub use count::Count;
+pub(crate) use nodes::layout;
 pub use plans::{Plans, Work};
 
 use crate::comm::{Comm, Everyone, REPRODUCIBLE};
@@ -311,7 +312,7 @@ impl Comm {
                 };
                 let of = |rank| everyone.peers.peer(Rank(rank));
                 let layout = Layout::clone(
-                    self.layout.get_or_init(|| Box::new(nodes::layout(nodes, everyone.size, of))),
+                    self.layout.get_or_init(|| Box::new(layout(nodes, everyone.size, of))),
                 );
                 let model = planning.figures.apply(Model { layout, ..model.clone() });
                 Ok(weft_coll::plan_by(call, group, &model, &rules))

@@ -1,4 +1,4 @@
-//! Collectives of communicators whose members are all on one node: by flags and payloads in shared memory instead of messages
+//! Collectives inside a node, of communicators whose members are all on one (of others see [`levels`]): by flags and payloads in shared memory instead of messages
 //! (design section 9). Blocking ones of any length, but for broadcasts to one other that are over sooner by a message; short
 //! nonblocking ones by cells of their own (`weft_engine::Stream`), so that neither waits for the other; short persistent ones and persistent reductions to all, which may be started in any order,
 //! by cells that each has for itself ([`kept`]).
@@ -19,18 +19,20 @@
 
 mod agreement;
 mod kept;
+mod levels;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use agreement::least;
 pub(crate) use kept::KeptCall;
+pub use levels::{ByLevels, Levels, Making, Next};
 
 use crate::collective::tuning::KEY;
-use crate::comm::Comms;
+use crate::comm::{Comm, Comms};
 use crate::process::Process;
 use crate::request::COLLECTIVE;
 use std::sync::Arc;
-use weft_coll::Call;
+use weft_coll::{Call, Members};
 use weft_coll::rounds::{Outcome, Shape, is_sooner_by_messages};
 use weft_datatype::{Kernel, Memory};
 use weft_engine::{
@@ -57,8 +59,12 @@ pub enum OnNode {
     Ready(Box<Rounds>),
     /// By rounds, and the next call agrees on memory for long payloads of nonblocking ones, which had to do without.
     Wants(Box<Rounds>),
-    /// By rounds, and a call is under way.
+    /// By rounds, or by levels, and a call is under way.
     Lent,
+    /// Not decided, of members on several nodes: short ones by levels, if all can.
+    Apart,
+    /// Of members on several nodes: short ones by levels.
+    Levels(Box<Levels>),
 }
 
 /// How calls go that need memory which this member does not have.
@@ -86,6 +92,8 @@ pub struct Node {
     slots: Without,
     /// The same of nonblocking ones.
     later_slots: Without,
+    /// The members of this node, where not all are: those that its cells number.
+    mates: Option<Members>,
 }
 
 /// What became of a blocking call in [`Process::by_rounds`].
@@ -101,6 +109,10 @@ pub enum Begun {
     Rounds(UnderWay),
     /// The members must agree on memory first; then the call begins again.
     Agree(Handle, Needed),
+    /// It goes by levels.
+    Levels(ByLevels),
+    /// The members of each node must agree on memory first; then the call begins again.
+    AgreeOnLevels(Handle),
     /// The members look first whether they have a group at the fabric's device; then the call begins again.
     Join(Handle),
 }
@@ -181,7 +193,9 @@ impl Process {
         }
         let Some((shape, bytes, element, in_place)) = shape(call) else { return Ok(false) };
         let Some(kernel) = kernel(reduction) else { return Ok(false) };
-        let Some(needs_slots) = self.can_go_by_rounds(comm, shape, bytes, element)? else { return Ok(false) };
+        let Some(needs_slots) = self.can_go_by_rounds(comm, shape, bytes, element)? else {
+            return self.take_over_by_levels(comm, call, arguments, reduction);
+        };
         let of = self.comms.get_mut(comm)?;
         let mut rounds = match std::mem::replace(&mut of.node.way, OnNode::Lent) {
             OnNode::Ready(rounds) => rounds,
@@ -197,7 +211,11 @@ impl Process {
                 self.asked = Asked::Answered(Begun::Agree(comm, Needed::Cells));
                 return Ok(true);
             }
-            way @ (OnNode::Never | OnNode::Joining(_) | OnNode::Lent) => {
+            way @ (OnNode::Never
+            | OnNode::Joining(_)
+            | OnNode::Lent
+            | OnNode::Apart
+            | OnNode::Levels(_)) => {
                 of.node.way = way;
                 return Ok(false);
             }
@@ -304,17 +322,17 @@ impl Process {
         let possible = on
             && !ruled
             && !of.is_reproducible()
-            && of.inter.is_none()
-            && self.engine.can_join_rounds(of.size);
-        if !possible || matches!(of.node.way, OnNode::Never) {
+            && of.inter.is_none();
+        if !possible || matches!(of.node.way, OnNode::Never | OnNode::Apart | OnNode::Levels(_)) {
             return Ok(false);
         }
-        if matches!(of.node.way, OnNode::Undecided)
-            && of.node.calls == 0
-            && !self.engine.are_here(of.group.peers())
-        {
-            of.node.way = OnNode::Never;
-            return Ok(false);
+        if matches!(of.node.way, OnNode::Undecided) && of.node.calls == 0 {
+            let here = self.engine.are_here(of.group.peers());
+            if !here || !self.engine.can_join_rounds(of.size) {
+                let apart = !here && self.shares_nodes(comm)?;
+                self.comms.get_mut(comm)?.node.way = if apart { OnNode::Apart } else { OnNode::Never };
+                return Ok(false);
+            }
         }
         Ok(true)
     }
@@ -363,7 +381,7 @@ impl Process {
         // Somebody who lost a process that this communicator has nothing to do with may have ended MPI over it.
         let of = self.comms.get(comm).ok()?;
         if let Some(left) =
-            self.engine.left_among(of.context, || steps.missing(), |rank| of.group.peer(Rank(rank)))
+            self.engine.left_among(of.context, || steps.missing(), |member| of.in_cells(member))
         {
             return Some(steps.rounds().leave_for_leaver(left));
         }
@@ -375,7 +393,15 @@ impl Process {
     /// The processes that a call waits for.
     pub(crate) fn awaited_in_rounds(&self, comm: Handle, missing: u64) -> Vec<PeerId> {
         let Ok(of) = self.comms.get(comm) else { return Vec::new() };
-        (0..of.size).filter(|rank| missing >> rank & 1 == 1).map(|rank| of.group.peer(Rank(rank))).collect()
+        let awaited = (0..u64::BITS).filter(|member| missing >> member & 1 == 1);
+        awaited.map(|member| of.in_cells(member)).collect()
+    }
+}
+
+impl Comm {
+    /// The process of a member of the cells.
+    fn in_cells(&self, member: u32) -> PeerId {
+        self.group.peer(Rank(self.node.mates.as_ref().map_or(member, |mates| mates.rank(member))))
     }
 }
 

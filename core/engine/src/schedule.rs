@@ -206,6 +206,8 @@ pub(crate) struct Schedules {
     ever_handed_over: u64,
     /// Memory that others were offered so far.
     offered: u64,
+    /// Messages so far.
+    sent: u64,
 }
 
 impl Schedules {
@@ -290,6 +292,11 @@ impl Engine {
             }
         }
         Ok(request)
+    }
+
+    /// Messages that carried data of collectives so far. By cells, and by the device, there are none.
+    pub fn messages_of_collectives(&self) -> u64 {
+        self.state.schedules.sent
     }
 
     /// What is due next: the user-defined operation that a reduction waits for, or the error handler of a request that was
@@ -462,6 +469,7 @@ impl Engine {
                     source: run.channel.rank,
                     tag: run.tag(channel),
                 };
+                self.state.schedules.sent += 1;
                 match self.send(envelope, SendMode::Standard, active.readable(from))? {
                     Started::Complete => active.vectors.execution.completed(&run.schedule, step),
                     Started::Pending(request) => {

@@ -291,7 +291,8 @@ impl Comm {
         }
     }
 
-    fn channel(&self, Everyone { peers, place, .. }: Everyone, sequence: u32, persistent: bool) -> Channel {
+    /// Where the messages of the collective of that number travel.
+    pub(crate) fn channel(&self, Everyone { peers, place, .. }: Everyone, sequence: u32, persistent: bool) -> Channel {
         let context = self.context.collective();
         Channel { context, rank: place, peers, sequence, persistent, group: None }
     }

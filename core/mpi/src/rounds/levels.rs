@@ -22,18 +22,16 @@ pub use making::Making;
 
 use super::{Asked, Begun, OnNode, Steps, kernel};
 use crate::collective::{Plans, Work};
-use crate::group::Group;
 use crate::process::Process;
 use crate::request::COLLECTIVE;
 use std::sync::Arc;
 use weft_coll::rounds::{Outcome, Shape};
-use weft_coll::{Call, Layout, Members, Model, Stage, Vector};
+use weft_coll::{Call, Layout, Model, Stage, Vector, plan_among};
 use weft_datatype::{Datatype, Kernel, Memory, memory};
 use weft_engine::{
-    Arguments, Begin, BlockingRoundsCall, Channel, IN_CELL, PeerMap, Reduction, RequestId, Rounds,
-    ScheduleRun,
+    Arguments, Begin, BlockingRoundsCall, IN_CELL, Reduction, RequestId, Rounds, ScheduleRun,
 };
-use weft_types::{Error, Handle, PeerId, Rank, Result};
+use weft_types::{Error, Handle, Rank, Result};
 
 /// Roots whose leaders a communicator keeps.
 const ROOTS: usize = 4;
@@ -44,10 +42,10 @@ pub struct Levels {
     layout: Layout,
     inside: Inside,
     /// Of calls with recent roots.
-    seats: Vec<Seats>,
+    seats: Vec<Arc<Seats>>,
     oldest: usize,
-    /// Schedules of the leaders, and of the members of this node where these go by messages.
-    plans: [Plans; 2],
+    /// Schedules of the parts, by their calls: up, among the leaders, down.
+    plans: [Plans; 3],
     /// Where this process, as leader, puts what its node contributes: type, elements.
     partial: Option<(Datatype, u64, Memory)>,
 }
@@ -63,74 +61,33 @@ enum Inside {
 }
 
 /// Where this process is in the calls with one root (0 where there is none).
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Seats {
     root: u32,
-    /// Among the members of its node.
-    node: Seat,
-    /// Among the leaders, if it is one.
-    leaders: Option<Seat>,
-}
-
-/// A place among some members.
-#[derive(Clone, Debug)]
-struct Seat {
-    place: u32,
-    /// Who stands for all of them.
-    top: u32,
-    peers: Arc<Part>,
-}
-
-/// Some members of a communicator, of which all are concerned by its losses.
-#[derive(Debug)]
-struct Part {
-    members: Members,
-    group: Arc<Group>,
-}
-
-impl PeerMap for Part {
-    fn peer(&self, rank: Rank) -> PeerId {
-        self.group.peer(Rank(self.members.rank(rank.0)))
-    }
-
-    fn contains(&self, process: PeerId) -> bool {
-        self.group.rank_of(process).is_some()
-    }
-}
-
-impl Seat {
-    fn new(stage: Stage, group: &Arc<Group>) -> Seat {
-        let Stage { members, place, top } = stage;
-        Seat { place, top, peers: Arc::new(Part { members, group: Arc::clone(group) }) }
-    }
-
-    fn size(&self) -> u32 {
-        self.peers.members.len()
-    }
+    /// The members of its node.
+    node: Stage,
+    /// The leaders, if it is one.
+    leaders: Option<Stage>,
 }
 
 impl Seats {
-    fn new(layout: &Layout, (rank, group): (Rank, &Arc<Group>), root: u32) -> Seats {
-        let mut stages = layout.stages(rank.0, group.size(), root).into_iter();
+    fn new(layout: &Layout, (rank, size): (Rank, u32), root: u32) -> Seats {
+        let mut stages = layout.stages(rank.0, size, root).into_iter();
         let node = stages.next().expect("everybody is on a node");
-        Seats {
-            root,
-            node: Seat::new(node, group),
-            leaders: stages.next().map(|stage| Seat::new(stage, group)),
-        }
+        Seats { root, node, leaders: stages.next() }
     }
 }
 
 impl Levels {
-    fn seats(&mut self, of: (Rank, &Arc<Group>), root: u32) -> Seats {
+    fn seats(&mut self, of: (Rank, u32), root: u32) -> Arc<Seats> {
         if let Some(seats) = self.seats.iter().find(|seats| seats.root == root) {
-            return seats.clone();
+            return Arc::clone(seats);
         }
-        let seats = Seats::new(&self.layout, of, root);
+        let seats = Arc::new(Seats::new(&self.layout, of, root));
         if self.seats.len() < ROOTS {
-            self.seats.push(seats.clone());
+            self.seats.push(Arc::clone(&seats));
         } else {
-            self.seats[self.oldest] = seats.clone();
+            self.seats[self.oldest] = Arc::clone(&seats);
             self.oldest = (self.oldest + 1) % ROOTS;
         }
         seats
@@ -198,7 +155,7 @@ pub struct ByLevels {
     /// The communicator.
     pub comm: Handle,
     levels: Box<Levels>,
-    seats: Seats,
+    seats: Arc<Seats>,
     operation: Operation,
     /// What this process contributes, where it is not there already, and the result or what is made of it: the receive
     /// argument, or room of the library at a leader that is not the root.
@@ -236,32 +193,35 @@ impl Process {
         arguments: &Arguments,
         reduction: Option<&Reduction>,
     ) -> Result<bool> {
-        let (Some((operation, root, in_place)), Some(kernel)) = (Operation::of(call), kernel(reduction)) else {
-            return Ok(false);
-        };
         if !self.may_have_levels(comm)? {
             return Ok(false);
         }
         let of = self.comms.get_mut(comm)?;
-        let levels = match std::mem::replace(&mut of.node.way, OnNode::Lent) {
-            OnNode::Levels(levels) => levels,
-            OnNode::Apart if of.node.calls >= super::FIRST_CALLS => {
-                of.node.way = OnNode::Apart;
+        if matches!(of.node.way, OnNode::Apart) {
+            // Calls of all kinds count, and any is the one before which the members agree: so they do in the same one even when
+            // their calls do not match, and number the next ones alike.
+            let many = of.node.calls >= super::FIRST_CALLS;
+            of.node.calls += 1;
+            if many {
                 self.asked = Asked::Answered(Begun::AgreeOnLevels(comm));
-                return Ok(true);
             }
+            return Ok(many);
+        }
+        let (Some((operation, root, in_place)), Some(kernel)) = (Operation::of(call), kernel(reduction)) else {
+            return Ok(false);
+        };
+        let mut levels = match std::mem::replace(&mut of.node.way, OnNode::Lent) {
+            OnNode::Levels(levels) => levels,
             way => {
-                of.node.calls += u32::from(matches!(way, OnNode::Apart));
                 of.node.way = way;
                 return Ok(false);
             }
         };
-        let mut levels = levels;
-        let seats = levels.seats((of.rank, &of.group), root);
+        let seats = levels.seats((of.rank, of.size), root);
         let arguments = match operation {
             // Room for what comes to a leader that is not the root; alone on its node it has that already.
             Operation::Reduce { vector }
-                if of.rank.0 != root && seats.leaders.is_some() && seats.node.size() > 1 =>
+                if of.rank.0 != root && seats.leaders.is_some() && seats.node.members.len() > 1 =>
             {
                 match levels.partial(reduction.expect("a reduction has an operation"), vector.count) {
                     Ok(partial) => Arguments::new(arguments.send.clone(), partial),
@@ -306,18 +266,21 @@ impl Process {
             self.fail_by_levels(call, error);
         }
         loop {
-            let (phase, next) = match call.phase {
+            let phase = call.phase;
+            let (todo, next) = match phase {
                 Phase::Up => (call.up(), Phase::Among),
                 Phase::Among => (call.among(), Phase::Down),
                 Phase::Down => (call.down(), Phase::Over),
                 Phase::Over => return Next::Over,
             };
             call.phase = next;
-            let begun = match phase {
+            let begun = match todo {
                 Todo::Nothing => continue,
-                Todo::Cells(shape, bytes, arguments, in_place) => call.begin_in_cells(shape, bytes, arguments, in_place),
-                Todo::Messages(part, what, arguments) => {
-                    self.begin_by_messages(call, part, &what, arguments).map(Next::Messages)
+                Todo::Cells(shape, bytes, arguments, in_place) => {
+                    call.begin_in_cells(shape, bytes, arguments, in_place)
+                }
+                Todo::Messages(what, arguments) => {
+                    self.begin_by_messages(call, phase, &what, arguments).map(Next::Messages)
                 }
             };
             match begun {
@@ -356,24 +319,25 @@ impl Process {
     fn begin_by_messages(
         &mut self,
         call: &mut ByLevels,
-        part: Among,
-        what: &Call<'_>,
+        phase: Phase,
+        what: &Call<'static>,
         arguments: Arguments,
     ) -> Result<RequestId> {
-        let seat = call.seat(part).clone();
-        let Levels { layout, plans, .. } = &mut *call.levels;
-        let group = weft_coll::Group { rank: seat.place, size: seat.size() };
-        let make = || Ok::<_, Error>(weft_coll::plan(what, group, &self.model_of(layout, part)));
-        let schedule = plans[part as usize].get(&Work::Collective(what), make)?;
-        let of = self.comms.get(call.comm)?;
-        let channel = Channel {
-            context: of.context.collective(),
-            rank: Rank(seat.place),
-            peers: seat.peers,
-            sequence: call.number,
-            persistent: false,
-            group: None,
+        let (seats, Levels { layout, plans, .. }) = (&call.seats, &mut *call.levels);
+        // As it is kept a call names its root by rank: which members take part depends on it.
+        let kept = match *what {
+            Call::Bcast { bytes, .. } => Call::Bcast { root: seats.root, bytes },
+            Call::Reduce { vector, in_place, .. } => Call::Reduce { root: seats.root, vector, in_place },
+            _ => *what,
         };
+        let (stage, between) = match &seats.leaders {
+            Some(leaders) if phase == Phase::Among => (leaders, true),
+            _ => (&seats.node, false),
+        };
+        let make = || Ok::<_, Error>(plan_among(what, stage, &self.model_of(layout, between)));
+        let schedule = plans[phase as usize].get(&Work::Collective(&kept), make)?;
+        let of = self.comms.get(call.comm)?;
+        let channel = of.channel(of.everyone(), call.number, false);
         let run = ScheduleRun::new(schedule, arguments, call.reduction.clone(), channel)?;
         let (owner, lane) = (of.handle.0 | COLLECTIVE, of.lane);
         match call.failed.clone() {
@@ -386,22 +350,12 @@ impl Process {
         }
     }
 
-    /// What the schedules among leaders, or inside a node, assume of the machine.
-    fn model_of(&self, layout: &Layout, part: Among) -> Model {
+    /// What the schedules among leaders (`between` nodes), or inside a node, assume of the machine.
+    fn model_of(&self, layout: &Layout, between: bool) -> Model {
         let model = self.tuning.figures.apply(Model { layout: layout.clone(), ..self.model() });
-        let inside = match part {
-            Among::Leaders => model.layout.levels.first().map_or(model.inside, |level| level.link),
-            Among::Node => model.inside,
-        };
-        Model { inside, layout: Layout::default(), ..model }
+        let outer = model.layout.levels.first().filter(|_| between);
+        Model { inside: outer.map_or(model.inside, |level| level.link), layout: Layout::default(), ..model }
     }
-}
-
-/// Among whom a part goes by messages.
-#[derive(Clone, Copy, Debug)]
-enum Among {
-    Leaders,
-    Node,
 }
 
 /// What a member has to do in a part.
@@ -410,17 +364,10 @@ enum Todo {
     Nothing,
     /// Shape, bytes, arguments, in place.
     Cells(Shape, u64, Arguments, bool),
-    Messages(Among, Call<'static>, Arguments),
+    Messages(Call<'static>, Arguments),
 }
 
 impl ByLevels {
-    fn seat(&self, part: Among) -> &Seat {
-        match part {
-            Among::Leaders => self.seats.leaders.as_ref().expect("a leader"),
-            Among::Node => &self.seats.node,
-        }
-    }
-
     fn leads(&self) -> bool {
         self.seats.leaders.is_some()
     }
@@ -432,7 +379,7 @@ impl ByLevels {
             // Who has failed has left them.
             Inside::Cells(_) if self.failed.is_some() => Todo::Nothing,
             Inside::Cells(_) => Todo::Cells(shape, bytes, arguments, in_place),
-            Inside::Messages => Todo::Messages(Among::Node, what, arguments),
+            Inside::Messages => Todo::Messages(what, arguments),
         }
     }
 
@@ -456,7 +403,7 @@ impl ByLevels {
     }
 
     fn among(&self) -> Todo {
-        let Some(Seat { place, top: root, .. }) = &self.seats.leaders else { return Todo::Nothing };
+        let Some(Stage { place, top: root, .. }) = &self.seats.leaders else { return Todo::Nothing };
         let (root, is_root) = (*root, place == root);
         let Arguments { send, recv, .. } = &self.arguments;
         let alone = matches!(self.levels.inside, Inside::Alone);
@@ -483,7 +430,7 @@ impl ByLevels {
                 (what, Arguments::new(Memory::none(), recv.clone()))
             }
         };
-        Todo::Messages(Among::Leaders, what, arguments)
+        Todo::Messages(what, arguments)
     }
 
     fn down(&self) -> Todo {

@@ -8,14 +8,14 @@
 //! Whether this is begun at all follows from what is the same at all members: the parameters, the nodes of the job, the communicator.
 
 use super::super::{OnNode, least};
-use super::{Inside, Levels, Seat, Seats};
-use crate::collective::Plans;
+use super::{Inside, Levels, Seats};
+use crate::comm::Comm;
 use crate::process::Process;
 use crate::request::COLLECTIVE;
 use std::sync::Arc;
-use weft_coll::{Call, Layout, Vector};
+use weft_coll::{Call, Layout, Vector, plan_among};
 use weft_datatype::Memory;
-use weft_engine::{Arguments, Channel, PeerMap, RequestId, Rounds, ScheduleRun};
+use weft_engine::{Arguments, RequestId, Rounds, ScheduleRun};
 use weft_types::params::Choice;
 use weft_types::{Handle, PeerId, Rank, Result};
 
@@ -29,7 +29,7 @@ pub struct Making {
     /// The number of the first agreement.
     first: u32,
     layout: Layout,
-    seats: Seats,
+    seats: Arc<Seats>,
     step: Step,
     /// What the others have said.
     heard: Memory,
@@ -102,22 +102,24 @@ impl Process {
     pub fn begin_levels(&mut self, comm: Handle) -> Result<Making> {
         let layout = self.layout_of(comm)?;
         let of = self.comms.get(comm)?;
-        let (seats, first) = (Seats::new(&layout, (of.rank, &of.group), 0), of.collectives.get());
+        let (seats, first) = (Arc::new(Seats::new(&layout, (of.rank, of.size), 0)), of.collectives.get());
+        let mates = mates(of, &seats);
         let mut making =
             Making { comm, first, layout, seats, step: Step::Over, heard: Memory::none(), taken: 0, rounds: None };
-        let node = making.seats.node.clone();
-        if node.size() == 1 {
+        let members = mates.len() as u32;
+        if members == 1 {
             self.say_to_all(&mut making, true)?;
             return Ok(making);
         }
-        let here = (0..node.size()).map(|member| node.peers.peer(Rank(member)));
-        let can = self.engine.can_join_rounds(node.size()) && self.engine.are_here(here) && self.engine.can_map_blocks();
-        let said = match node.place {
+        let engine = &mut self.engine;
+        let can = engine.can_join_rounds(members) && engine.are_here(mates.into_iter()) && engine.can_map_blocks();
+        let is_first = making.seats.node.place == 0;
+        let said = match is_first {
             _ if !can => 0,
-            0 => self.engine.take_block(node.size(), false),
-            _ => u64::MAX,
+            true => engine.take_block(members, false),
+            false => u64::MAX,
         };
-        if node.place == 0 {
+        if is_first {
             making.taken = said;
         }
         match self.say_to_node(&mut making, said) {
@@ -152,9 +154,9 @@ impl Process {
     }
 
     fn join_cells(&mut self, making: &mut Making, block: u64) {
-        let Seat { place, peers, .. } = &making.seats.node;
-        let mates: Vec<PeerId> = (0..peers.members.len()).map(|member| peers.peer(Rank(member))).collect();
-        if let Ok(mut rounds) = self.engine.join_rounds(block, *place, &mates) {
+        let Ok(of) = self.comms.get(making.comm) else { return };
+        let mates = mates(of, &making.seats);
+        if let Ok(mut rounds) = self.engine.join_rounds(block, making.seats.node.place, &mates) {
             rounds.cells().join_in(making.first.wrapping_add(AGREEMENTS));
             making.rounds = Some(Box::new(rounds));
         }
@@ -171,18 +173,9 @@ impl Process {
         let reduction = least()?;
         let (own, heard) = (Memory::scratch(&reduction.datatype, 1)?, Memory::scratch(&reduction.datatype, 1)?);
         own.recv_view(0, 0, 8).unpack(0, &said.to_ne_bytes());
-        let seat = &making.seats.node;
-        let place = weft_coll::Group { rank: seat.place, size: seat.size() };
-        let schedule = weft_coll::plan(&ONE_WORD, place, &self.model_of(&making.layout, super::Among::Node));
+        let schedule = plan_among(&ONE_WORD, &making.seats.node, &self.model_of(&making.layout, false));
         let of = self.comms.get(making.comm)?;
-        let channel = Channel {
-            context: of.context.collective(),
-            rank: Rank(seat.place),
-            peers: Arc::clone(&seat.peers) as Arc<dyn PeerMap>,
-            sequence: making.first,
-            persistent: false,
-            group: None,
-        };
+        let channel = of.channel(of.everyone(), making.first, false);
         let (owner, lane) = (of.handle.0 | COLLECTIVE, of.lane);
         let arguments = Arguments::new(own, heard.clone());
         let run = ScheduleRun::new(Arc::new(schedule), arguments, Some(reduction), channel)?;
@@ -216,16 +209,22 @@ impl Process {
             Some(rounds) => Inside::Cells(rounds),
             None => Inside::Alone,
         };
-        of.node.mates = Some(making.seats.node.peers.members.clone());
+        of.node.mates = Some(making.seats.node.members.clone());
         of.node.way = OnNode::Levels(Box::new(Levels {
             layout: std::mem::take(&mut making.layout),
             inside,
-            seats: vec![making.seats.clone()],
+            seats: vec![Arc::clone(&making.seats)],
             oldest: 0,
-            plans: [Plans::default(), Plans::default()],
+            plans: Default::default(),
             partial: None,
         }));
     }
+}
+
+/// The members of this node.
+fn mates(of: &Comm, seats: &Seats) -> Vec<PeerId> {
+    let members = &seats.node.members;
+    (0..members.len()).map(|place| of.group.peer(Rank(members.rank(place)))).collect()
 }
 
 /// What members say of one word.

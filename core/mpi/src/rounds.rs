@@ -32,8 +32,8 @@ use crate::comm::{Comm, Comms};
 use crate::process::Process;
 use crate::request::COLLECTIVE;
 use std::sync::Arc;
-use weft_coll::{Call, Members};
 use weft_coll::rounds::{Outcome, Shape, is_sooner_by_messages};
+use weft_coll::{Call, Members};
 use weft_datatype::{Kernel, Memory};
 use weft_engine::{
     Arguments, Begin, BlockingRoundsCall, Cells, Operation, Reduction, RequestId, Rounds, RoundsCall, Stream,
@@ -211,11 +211,7 @@ impl Process {
                 self.asked = Asked::Answered(Begun::Agree(comm, Needed::Cells));
                 return Ok(true);
             }
-            way @ (OnNode::Never
-            | OnNode::Joining(_)
-            | OnNode::Lent
-            | OnNode::Apart
-            | OnNode::Levels(_)) => {
+            way @ (OnNode::Never | OnNode::Joining(_) | OnNode::Lent | OnNode::Apart | OnNode::Levels(_)) => {
                 of.node.way = way;
                 return Ok(false);
             }
@@ -319,10 +315,7 @@ impl Process {
         let of = self.comms.get_mut(comm)?;
         // Who says which algorithm to take wants it taken.
         let ruled = rules.concern(of.size) || of.hints.text(KEY).is_some();
-        let possible = on
-            && !ruled
-            && !of.is_reproducible()
-            && of.inter.is_none();
+        let possible = on && !ruled && !of.is_reproducible() && of.inter.is_none();
         if !possible || matches!(of.node.way, OnNode::Never | OnNode::Apart | OnNode::Levels(_)) {
             return Ok(false);
         }

@@ -14,7 +14,8 @@
 //!
 //! A part that fails at a member fails the rest of its call there. What it owes to others in the parts that follow is paid as by
 //! every schedule that fails (`weft_engine`, `schedule::failure`), by messages of a wrong length; in the cells it leaves,
-//! which those see that wait there.
+//! which those see that wait there. Calls of which one is too long for this way and the other is not wait for each other
+//! (`WEFT_CHECK=collectives` names them).
 
 mod making;
 
@@ -28,9 +29,7 @@ use std::sync::Arc;
 use weft_coll::rounds::{Outcome, Shape};
 use weft_coll::{Call, Layout, Model, Stage, Vector, plan_among};
 use weft_datatype::{Datatype, Kernel, Memory, memory};
-use weft_engine::{
-    Arguments, Begin, BlockingRoundsCall, IN_CELL, Reduction, RequestId, Rounds, ScheduleRun,
-};
+use weft_engine::{Arguments, Begin, BlockingRoundsCall, IN_CELL, Reduction, RequestId, Rounds, ScheduleRun};
 use weft_types::{Error, Handle, Rank, Result};
 
 /// Roots whose leaders a communicator keeps.
@@ -207,7 +206,8 @@ impl Process {
             }
             return Ok(many);
         }
-        let (Some((operation, root, in_place)), Some(kernel)) = (Operation::of(call), kernel(reduction)) else {
+        let (Some((operation, root, in_place)), Some(kernel)) = (Operation::of(call), kernel(reduction))
+        else {
             return Ok(false);
         };
         let mut levels = match std::mem::replace(&mut of.node.way, OnNode::Lent) {
@@ -373,7 +373,14 @@ impl ByLevels {
     }
 
     /// A part inside the node: by cells as a shape of so many bytes, or by messages as a call.
-    fn inside(&self, shape: Shape, bytes: u64, what: Call<'static>, arguments: Arguments, in_place: bool) -> Todo {
+    fn inside(
+        &self,
+        shape: Shape,
+        bytes: u64,
+        what: Call<'static>,
+        arguments: Arguments,
+        in_place: bool,
+    ) -> Todo {
         match &self.levels.inside {
             Inside::Alone => Todo::Nothing,
             // Who has failed has left them.
@@ -449,7 +456,13 @@ impl ByLevels {
     }
 
     /// Begins a part in the cells.
-    fn begin_in_cells(&mut self, shape: Shape, bytes: u64, arguments: Arguments, in_place: bool) -> Result<Next> {
+    fn begin_in_cells(
+        &mut self,
+        shape: Shape,
+        bytes: u64,
+        arguments: Arguments,
+        in_place: bool,
+    ) -> Result<Next> {
         let kernel = if matches!(shape, Shape::Reduce { .. }) { self.kernel } else { None };
         let element = match self.operation {
             Operation::Reduce { vector } | Operation::Allreduce { vector } => vector.element,

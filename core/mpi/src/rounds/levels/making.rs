@@ -66,7 +66,8 @@ impl Process {
         if !matches!(of.node.way, OnNode::Apart | OnNode::Levels(_)) {
             return Ok(false);
         }
-        let ruled = self.tuning.rules.concern(of.size) || of.hints.text(crate::collective::tuning::KEY).is_some();
+        let ruled =
+            self.tuning.rules.concern(of.size) || of.hints.text(crate::collective::tuning::KEY).is_some();
         Ok(self.parameters.node_collectives != Choice::Off
             && !self.parameters.reproducible
             && !self.checks_collectives()
@@ -91,7 +92,8 @@ impl Process {
     fn layout_of(&self, comm: Handle) -> Result<Layout> {
         let of = self.comms.get(comm)?;
         let peer = |rank| of.group.peer(Rank(rank));
-        let layout = of.layout.get_or_init(|| Box::new(crate::collective::layout(&self.job.nodes, of.size, peer)));
+        let layout =
+            of.layout.get_or_init(|| Box::new(crate::collective::layout(&self.job.nodes, of.size, peer)));
         Ok(Layout::clone(layout))
     }
 
@@ -104,15 +106,24 @@ impl Process {
         let of = self.comms.get(comm)?;
         let (seats, first) = (Arc::new(Seats::new(&layout, (of.rank, of.size), 0)), of.collectives.get());
         let mates = mates(of, &seats);
-        let mut making =
-            Making { comm, first, layout, seats, step: Step::Over, heard: Memory::none(), taken: 0, rounds: None };
+        let mut making = Making {
+            comm,
+            first,
+            layout,
+            seats,
+            step: Step::Over,
+            heard: Memory::none(),
+            taken: 0,
+            rounds: None,
+        };
         let members = mates.len() as u32;
         if members == 1 {
             self.say_to_all(&mut making, true)?;
             return Ok(making);
         }
         let engine = &mut self.engine;
-        let can = engine.can_join_rounds(members) && engine.are_here(mates.into_iter()) && engine.can_map_blocks();
+        let can =
+            engine.can_join_rounds(members) && engine.are_here(mates.into_iter()) && engine.can_map_blocks();
         let is_first = making.seats.node.place == 0;
         let said = match is_first {
             _ if !can => 0,
@@ -171,7 +182,8 @@ impl Process {
     /// Says a word to the other members of the node, of which the least counts.
     fn say_to_node(&mut self, making: &mut Making, said: u64) -> Result<()> {
         let reduction = least()?;
-        let (own, heard) = (Memory::scratch(&reduction.datatype, 1)?, Memory::scratch(&reduction.datatype, 1)?);
+        let (own, heard) =
+            (Memory::scratch(&reduction.datatype, 1)?, Memory::scratch(&reduction.datatype, 1)?);
         own.recv_view(0, 0, 8).unpack(0, &said.to_ne_bytes());
         let schedule = plan_among(&ONE_WORD, &making.seats.node, &self.model_of(&making.layout, false));
         let of = self.comms.get(making.comm)?;
@@ -188,7 +200,8 @@ impl Process {
     fn say_to_all(&mut self, making: &mut Making, ready: bool) -> Result<()> {
         self.comms.get_mut(making.comm)?.collectives.set(making.first.wrapping_add(1));
         let reduction = least()?;
-        let (own, heard) = (Memory::scratch(&reduction.datatype, 1)?, Memory::scratch(&reduction.datatype, 1)?);
+        let (own, heard) =
+            (Memory::scratch(&reduction.datatype, 1)?, Memory::scratch(&reduction.datatype, 1)?);
         own.recv_view(0, 0, 8).unpack(0, &u64::from(ready).to_ne_bytes());
         let arguments = Arguments::new(own, heard.clone());
         let request = self.by_messages(making.comm, &ONE_WORD, arguments, Some(reduction))?;

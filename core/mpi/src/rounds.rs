@@ -32,8 +32,8 @@ use crate::comm::{Comm, Comms};
 use crate::process::Process;
 use crate::request::COLLECTIVE;
 use std::sync::Arc;
+use weft_coll::Call;
 use weft_coll::rounds::{Outcome, Shape, is_sooner_by_messages};
-use weft_coll::{Call, Members};
 use weft_datatype::{Kernel, Memory};
 use weft_engine::{
     Arguments, Begin, BlockingRoundsCall, Cells, Operation, Reduction, RequestId, Rounds, RoundsCall, Stream,
@@ -92,8 +92,6 @@ pub struct Node {
     slots: Without,
     /// The same of nonblocking ones.
     later_slots: Without,
-    /// The members of this node, where not all are: those that its cells number.
-    mates: Option<Members>,
 }
 
 /// What became of a blocking call in [`Process::by_rounds`].
@@ -374,7 +372,7 @@ impl Process {
         // Somebody who lost a process that this communicator has nothing to do with may have ended MPI over it.
         let of = self.comms.get(comm).ok()?;
         if let Some(left) =
-            self.engine.left_among(of.context, || steps.missing(), |member| of.in_cells(member))
+            self.engine.left_among(of.context, || steps.missing(), |member| of.group.peer(steps.rank(member)))
         {
             return Some(steps.rounds().leave_for_leaver(left));
         }
@@ -392,9 +390,13 @@ impl Process {
 }
 
 impl Comm {
-    /// The process of a member of the cells.
+    /// The process of a member of the cells, which are those of its node. For those who are told of a call that takes long:
+    /// nothing is kept for it.
+    #[cold]
     fn in_cells(&self, member: u32) -> PeerId {
-        self.group.peer(Rank(self.node.mates.as_ref().map_or(member, |mates| mates.rank(member))))
+        let layout = self.layout.get().filter(|layout| !layout.levels.is_empty());
+        let stage = layout.map(|layout| layout.stages(self.rank.0, self.size, 0).swap_remove(0));
+        self.group.peer(Rank(stage.map_or(member, |stage| stage.members.rank(member))))
     }
 }
 
@@ -406,6 +408,10 @@ pub trait Steps {
     fn missing(&self) -> u64;
     /// Its cells.
     fn rounds(&mut self) -> &mut Rounds;
+    /// The rank in its communicator of a member of the cells.
+    fn rank(&self, member: u32) -> Rank {
+        Rank(member)
+    }
     /// Whether to let in another member that runs on this processor: one that it waits for, or (`behind_too`: each such question reads
     /// a line of every member, which they write to) one that is behind and has something to read.
     fn makes_way(&self, behind_too: bool) -> bool;

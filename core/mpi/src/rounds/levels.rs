@@ -18,6 +18,8 @@
 //! (`WEFT_CHECK=collectives` names them).
 
 mod making;
+#[cfg(test)]
+mod tests;
 
 pub use making::Making;
 
@@ -508,6 +510,10 @@ impl Steps for ByLevels {
 
     fn rounds(&mut self) -> &mut Rounds {
         self.cells().1
+    }
+
+    fn rank(&self, member: u32) -> Rank {
+        Rank(self.seats.node.members.rank(member))
     }
 
     fn makes_way(&self, behind_too: bool) -> bool {

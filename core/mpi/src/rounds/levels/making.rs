@@ -222,7 +222,6 @@ impl Process {
             Some(rounds) => Inside::Cells(rounds),
             None => Inside::Alone,
         };
-        of.node.mates = Some(making.seats.node.members.clone());
         of.node.way = OnNode::Levels(Box::new(Levels {
             layout: std::mem::take(&mut making.layout),
             inside,

@@ -152,3 +152,65 @@ fn every_algorithm_by_rule_over_two_nodes() {
         outcome.demand(outcome.left_processes.is_empty(), "no process may be left");
     }
 }
+
+/// Nodes of several ranks and of one, as many in all.
+const NODES: [(&str, &str); 4] = [("a:2,b:2", "4"), ("a:3,b:2", "5"), ("a:3,b:1", "4"), ("a:1,b:2,c:1", "4")];
+
+/// A job on this machine, taken for several; `None` between hosts, where the programs of `quality` do the same by themselves.
+fn on_nodes(hosts: &str, ranks: &str, program: &Path) -> Option<Job> {
+    if tool("weft-info").is_none() || std::env::var_os("WEFT_TEST_HOSTS").is_some() {
+        return None;
+    }
+    let job = Job::under(Toolchain::under_test(), &["--hosts", hosts, "-n", ranks], &[program]);
+    Some(job.env("MPIEXEC_AGENT", "env WHERE={host}").timeout(120))
+}
+
+#[test]
+fn short_collectives_over_several_nodes_go_by_shared_memory_inside_them() {
+    for name in ["by_levels", "far_threads", "far_mismatched"] {
+        let program = program(&format!("quality/collectives_{name}.c"));
+        for (hosts, ranks) in NODES {
+            let Some(job) = on_nodes(hosts, ranks, &program) else { return };
+            let outcome = job.run();
+            outcome.demand(outcome.ended == Ended::Code(0), &format!("{name} on {hosts}"));
+            outcome.demand_passes(ranks.parse().expect("a number"));
+            outcome.demand(outcome.left_processes.is_empty(), "no process may be left");
+        }
+    }
+}
+
+/// Early messages of the other forms take memory on a machine with fewer cores than ranks, with this or without.
+#[test]
+fn a_repeated_blocking_collective_over_several_nodes_builds_nothing() {
+    let program = program("quality/collectives_build_nothing.c");
+    let Some(job) = on_nodes("a:2,b:2", "4", &program) else { return };
+    let outcome = job.run();
+    outcome.demand(outcome.ended != Ended::TimedOut, "it must end");
+    let blocking = outcome.stderr.lines().filter(|line| line.contains("form 0,"));
+    outcome.demand(blocking.count() == 0, "blocking calls take no memory");
+}
+
+#[test]
+fn by_messages_the_ranks_of_a_node_send_some_that_its_shared_memory_saves() {
+    let program = program("quality/collectives_by_levels.c");
+    let Some(job) = on_nodes("a:2,b:2", "4", &program) else { return };
+    let outcome = job.env("WEFT_NODE_COLLECTIVES", "no").run();
+    outcome.demand(outcome.ended == Ended::Code(1), "the count must differ");
+    outcome.demand(outcome.stderr.contains("rank 1: sent: got"), "rank 1 stands for nobody, and sends");
+    let others = outcome.stderr.lines().filter(|line| line.contains("FAIL") && !line.contains(": sent: got"));
+    outcome.demand(others.count() == 0, "the results are the same");
+}
+
+#[test]
+fn a_death_in_a_collective_over_several_nodes_ends_it_everywhere() {
+    let program = program("quality/survivors_levels.c");
+    // The rank that stands for a node and another one of it, of the first node and the last.
+    for from_the_end in ["1", "2", "4", "5"] {
+        let Some(job) = on_nodes("a:3,b:2", "5", &program) else { return };
+        let outcome = job.args(&[from_the_end]).run();
+        outcome.demand(outcome.ended == Ended::Code(137), "the death is told");
+        let survivors = outcome.stderr.matches("went on to its end").count();
+        outcome.demand(survivors == 4 && !outcome.stderr.contains("FAIL"), "all others end, and are told");
+        outcome.demand(outcome.left_processes.is_empty(), "no process may be left");
+    }
+}

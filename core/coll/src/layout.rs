@@ -108,7 +108,7 @@ pub struct Layout {
 
 /// Ranks that take part in one stage of an algorithm over the levels, ascending but for the one that `instead` names.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Members {
+pub struct Members {
     ranks: Ranks,
     /// At this place stands this rank.
     instead: Option<(u32, u32)>,
@@ -130,7 +130,9 @@ impl Members {
         Members { ranks: Ranks::Strided { first, stride, count }, instead: None }
     }
 
-    pub(crate) fn len(&self) -> u32 {
+    /// How many they are; never none.
+    #[allow(clippy::len_without_is_empty, reason = "a stage without members is nobody's")]
+    pub fn len(&self) -> u32 {
         match &self.ranks {
             Ranks::Strided { count, .. } => *count,
             Ranks::Listed(ranks) => ranks.len() as u32,
@@ -138,7 +140,7 @@ impl Members {
     }
 
     /// The rank at a place.
-    pub(crate) fn rank(&self, place: u32) -> u32 {
+    pub fn rank(&self, place: u32) -> u32 {
         match (self.instead, &self.ranks) {
             (Some((there, rank)), _) if there == place => rank,
             (_, Ranks::Strided { first, stride, .. }) => first + stride * place,
@@ -160,16 +162,19 @@ impl Members {
 
 /// One stage: its members, this rank's place among them, and the place of the member that stands for them above.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Stage {
-    pub(crate) members: Members,
-    pub(crate) place: u32,
-    pub(crate) top: u32,
+pub struct Stage {
+    /// Who takes part.
+    pub members: Members,
+    /// This rank's place among them.
+    pub place: u32,
+    /// The place of who stands for them.
+    pub top: u32,
 }
 
 impl Layout {
     /// The stages this rank takes part in, innermost first. At each stage one member of a group, its lowest rank or `root`
     /// if that is in the group, stands for it at the next. The last stage is among those who stand for the outermost groups.
-    pub(crate) fn stages(&self, rank: u32, size: u32, root: u32) -> Vec<Stage> {
+    pub fn stages(&self, rank: u32, size: u32, root: u32) -> Vec<Stage> {
         let mut stages = Vec::with_capacity(self.levels.len() + 1);
         for level in (0..=self.levels.len()).rev() {
             let outer = level.checked_sub(1).map(|outer| &self.levels[outer].groups);

@@ -38,7 +38,7 @@ fn stages(
 }
 
 impl Stage {
-    fn group(&self) -> Group {
+    pub(crate) fn group(&self) -> Group {
         Group { rank: self.place, size: self.members.len() }
     }
 }

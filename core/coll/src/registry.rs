@@ -2,6 +2,7 @@
 
 use crate::algorithms;
 use crate::call::{Call, Group};
+use crate::layout::Stage;
 use crate::model::{Estimate, Model};
 use crate::rules::{Rule, Rules};
 use crate::schedule::{Builder, Schedule};
@@ -70,6 +71,14 @@ pub fn plan_by(call: &Call<'_>, group: Group, model: &Model, rules: &[&Rules]) -
         Some(rule) => chosen.algorithm.build(call, group, &rule.adjust(model)),
         None => chosen.algorithm.build(call, group, model),
     }
+}
+
+/// This rank's schedule for a call among the members of a stage alone. Roots in the call are places among them; in the schedule
+/// ranks are those of the communicator.
+pub fn plan_among(call: &Call<'_>, stage: &Stage, model: &Model) -> Schedule {
+    let (mut b, group) = (Builder::new(), stage.group());
+    b.among(&stage.members, 0, |b| choose(call, group, model).add(b, call, group, model));
+    b.finish()
 }
 
 /// What decides a call.

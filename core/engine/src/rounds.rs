@@ -1,4 +1,4 @@
-//! Collectives of a communicator whose members are all on this node, by flags and payloads in shared memory: binds the pure
+//! Collectives of members that are all on this node (a communicator, or the part of one that is here), by flags and payloads in shared memory: binds the pure
 //! scripts of `weft_coll::rounds` to the cells of `weft_shm::rounds` and to the program's memory.
 
 mod blocking;
@@ -121,6 +121,8 @@ mod cause {
     pub(super) const LEFT: u64 = 1 << 59;
     /// The memory of a member cannot be read any more.
     pub(super) const UNREAD: u64 = 1 << 58;
+    /// What the members of several nodes do by messages has failed, with an error of that class.
+    pub(super) const OUTSIDE: u64 = 1 << 57;
 }
 
 #[cold]
@@ -166,6 +168,7 @@ impl Rounds {
             _ if cause & cause::LOST != 0 => Some(State::gone(PeerId(cause as u32))),
             _ if cause & cause::LEFT != 0 => Some(State::parted(PeerId(cause as u32))),
             _ if cause & cause::UNREAD != 0 => Some(unread(cause as u32 >> 8, cause as u32 & 0xff)),
+            _ if cause & cause::OUTSIDE != 0 => Some(outside(cause as u32 >> 16, cause as u16)),
             _ if cause & cause::MISMATCH != 0 => Some(mismatch(cause as u32 >> 8, cause as u32 & 0xff)),
             _ => Some(Error::new(
                 ErrorClass::NO_MEM,
@@ -196,6 +199,12 @@ impl Rounds {
     #[cold]
     pub fn leave_for_leaver(&mut self, left: PeerId) -> Error {
         self.leave(cause::LEFT | u64::from(left.0))
+    }
+
+    /// Leaves because the part of a call that goes from node to node has failed at this member, which stands for its node.
+    #[cold]
+    pub fn leave_for_failure(&mut self, why: &Error) -> Error {
+        self.leave(cause::OUTSIDE | u64::from(self.cells.me()) << 16 | u64::from(why.class().0 as u16))
     }
 
     /// Leaves because there is no memory for what the others may be about to do.
@@ -268,6 +277,17 @@ fn unread(one: u32, other: u32) -> Error {
         format!(
             "rank {one} cannot read the memory of rank {other} any more, in the middle of a collective operation: its process is gone, or a \
              thread of it unmapped or protected a buffer in use (section 6.1); WEFT_SINGLE_COPY=off does without such reading"
+        ),
+    )
+}
+
+/// The error of a call that has failed between the nodes, at those members of a node that had no part in that.
+fn outside(member: u32, class: u16) -> Error {
+    Error::new(
+        ErrorClass(i32::from(class)),
+        format!(
+            "the part of a collective operation that goes from node to node has failed at the process that stands for this node (number \
+             {member} of its processes in the communicator, counted from 0), which has returned what is wrong"
         ),
     )
 }

@@ -206,6 +206,8 @@ pub(crate) struct Schedules {
     ever_handed_over: u64,
     /// Memory that others were offered so far.
     offered: u64,
+    /// Messages so far.
+    sent: u64,
 }
 
 impl Schedules {
@@ -255,9 +257,22 @@ impl Engine {
     /// `MPI_ERR_NO_MEM` when all request slots are in use, `MPI_ERR_COUNT` when scratch memory in the datatype's layout
     /// does not fit 64 bits. What goes wrong later is the request's error.
     pub fn start_schedule(&mut self, run: ScheduleRun) -> Result<RequestId> {
+        self.start_or_fail(run, None)
+    }
+
+    /// Starts a collective that has failed at this process before its first message, for the others' sake: they get what they
+    /// wait for, and fail over it (see `failure`). Its request ends with `why`.
+    ///
+    /// # Errors
+    /// As [`Engine::start_schedule`].
+    pub fn start_failed_schedule(&mut self, run: ScheduleRun, why: Error) -> Result<RequestId> {
+        self.start_or_fail(run, Some(why))
+    }
+
+    fn start_or_fail(&mut self, run: ScheduleRun, why: Option<Error>) -> Result<RequestId> {
         let schedules = &mut self.state.schedules;
         let mut active = schedules.activate(run);
-        let lowered = self.lower(&active.run)?;
+        let lowered = if why.is_none() { self.lower(&active.run)? } else { None };
         if lowered.is_none() {
             active.prepare(&mut self.state.schedules.pool)?;
         }
@@ -271,12 +286,17 @@ impl Engine {
         match lowered {
             Some(lowered) => self.hand_over(slot, active, &lowered),
             None => {
-                active.error = self.loss_in(&active.run);
+                active.error = why.or_else(|| self.loss_in(&active.run));
                 self.advance(slot, active);
                 self.notice_schedules();
             }
         }
         Ok(request)
+    }
+
+    /// Messages that carried data of collectives so far. By cells, and by the device, there are none.
+    pub fn messages_of_collectives(&self) -> u64 {
+        self.state.schedules.sent
     }
 
     /// What is due next: the user-defined operation that a reduction waits for, or the error handler of a request that was
@@ -449,6 +469,7 @@ impl Engine {
                     source: run.channel.rank,
                     tag: run.tag(channel),
                 };
+                self.state.schedules.sent += 1;
                 match self.send(envelope, SendMode::Standard, active.readable(from))? {
                     Started::Complete => active.vectors.execution.completed(&run.schedule, step),
                     Started::Pending(request) => {

@@ -7,6 +7,7 @@ mod plans;
 pub(crate) mod tuning;
 
 pub use count::Count;
+pub(crate) use nodes::layout;
 pub use plans::{Plans, Work};
 
 use crate::comm::{Comm, Everyone, REPRODUCIBLE};
@@ -290,7 +291,13 @@ impl Comm {
         }
     }
 
-    fn channel(&self, Everyone { peers, place, .. }: Everyone, sequence: u32, persistent: bool) -> Channel {
+    /// Where the messages of the collective of that number travel.
+    pub(crate) fn channel(
+        &self,
+        Everyone { peers, place, .. }: Everyone,
+        sequence: u32,
+        persistent: bool,
+    ) -> Channel {
         let context = self.context.collective();
         Channel { context, rank: place, peers, sequence, persistent, group: None }
     }
@@ -310,9 +317,8 @@ impl Comm {
                     return Ok(weft_coll::plan_by(call, group, model, &rules));
                 };
                 let of = |rank| everyone.peers.peer(Rank(rank));
-                let layout = Layout::clone(
-                    self.layout.get_or_init(|| Box::new(nodes::layout(nodes, everyone.size, of))),
-                );
+                let layout =
+                    Layout::clone(self.layout.get_or_init(|| Box::new(layout(nodes, everyone.size, of))));
                 let model = planning.figures.apply(Model { layout, ..model.clone() });
                 Ok(weft_coll::plan_by(call, group, &model, &rules))
             }

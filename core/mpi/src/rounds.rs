@@ -1,4 +1,4 @@
-//! Collectives of communicators whose members are all on one node: by flags and payloads in shared memory instead of messages
+//! Collectives inside a node, of communicators whose members are all on one (of others see [`levels`]): by flags and payloads in shared memory instead of messages
 //! (design section 9). Blocking ones of any length, but for broadcasts to one other that are over sooner by a message; short
 //! nonblocking ones by cells of their own (`weft_engine::Stream`), so that neither waits for the other; short persistent ones and persistent reductions to all, which may be started in any order,
 //! by cells that each has for itself ([`kept`]).
@@ -19,14 +19,16 @@
 
 mod agreement;
 mod kept;
+mod levels;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use agreement::least;
 pub(crate) use kept::KeptCall;
+pub use levels::{ByLevels, Levels, Making, Next};
 
 use crate::collective::tuning::KEY;
-use crate::comm::Comms;
+use crate::comm::{Comm, Comms};
 use crate::process::Process;
 use crate::request::COLLECTIVE;
 use std::sync::Arc;
@@ -57,8 +59,12 @@ pub enum OnNode {
     Ready(Box<Rounds>),
     /// By rounds, and the next call agrees on memory for long payloads of nonblocking ones, which had to do without.
     Wants(Box<Rounds>),
-    /// By rounds, and a call is under way.
+    /// By rounds, or by levels, and a call is under way.
     Lent,
+    /// Not decided, of members on several nodes: short ones by levels, if all can.
+    Apart,
+    /// Of members on several nodes: short ones by levels.
+    Levels(Box<Levels>),
 }
 
 /// How calls go that need memory which this member does not have.
@@ -101,6 +107,10 @@ pub enum Begun {
     Rounds(UnderWay),
     /// The members must agree on memory first; then the call begins again.
     Agree(Handle, Needed),
+    /// It goes by levels.
+    Levels(ByLevels),
+    /// The members of each node must agree on memory first; then the call begins again.
+    AgreeOnLevels(Handle),
     /// The members look first whether they have a group at the fabric's device; then the call begins again.
     Join(Handle),
 }
@@ -181,7 +191,9 @@ impl Process {
         }
         let Some((shape, bytes, element, in_place)) = shape(call) else { return Ok(false) };
         let Some(kernel) = kernel(reduction) else { return Ok(false) };
-        let Some(needs_slots) = self.can_go_by_rounds(comm, shape, bytes, element)? else { return Ok(false) };
+        let Some(needs_slots) = self.can_go_by_rounds(comm, shape, bytes, element)? else {
+            return self.take_over_by_levels(comm, call, arguments, reduction);
+        };
         let of = self.comms.get_mut(comm)?;
         let mut rounds = match std::mem::replace(&mut of.node.way, OnNode::Lent) {
             OnNode::Ready(rounds) => rounds,
@@ -197,7 +209,7 @@ impl Process {
                 self.asked = Asked::Answered(Begun::Agree(comm, Needed::Cells));
                 return Ok(true);
             }
-            way @ (OnNode::Never | OnNode::Joining(_) | OnNode::Lent) => {
+            way @ (OnNode::Never | OnNode::Joining(_) | OnNode::Lent | OnNode::Apart | OnNode::Levels(_)) => {
                 of.node.way = way;
                 return Ok(false);
             }
@@ -301,20 +313,17 @@ impl Process {
         let of = self.comms.get_mut(comm)?;
         // Who says which algorithm to take wants it taken.
         let ruled = rules.concern(of.size) || of.hints.text(KEY).is_some();
-        let possible = on
-            && !ruled
-            && !of.is_reproducible()
-            && of.inter.is_none()
-            && self.engine.can_join_rounds(of.size);
-        if !possible || matches!(of.node.way, OnNode::Never) {
+        let possible = on && !ruled && !of.is_reproducible() && of.inter.is_none();
+        if !possible || matches!(of.node.way, OnNode::Never | OnNode::Apart | OnNode::Levels(_)) {
             return Ok(false);
         }
-        if matches!(of.node.way, OnNode::Undecided)
-            && of.node.calls == 0
-            && !self.engine.are_here(of.group.peers())
-        {
-            of.node.way = OnNode::Never;
-            return Ok(false);
+        if matches!(of.node.way, OnNode::Undecided) && of.node.calls == 0 {
+            let here = self.engine.are_here(of.group.peers());
+            if !here || !self.engine.can_join_rounds(of.size) {
+                let apart = !here && self.shares_nodes(comm)?;
+                self.comms.get_mut(comm)?.node.way = if apart { OnNode::Apart } else { OnNode::Never };
+                return Ok(false);
+            }
         }
         Ok(true)
     }
@@ -363,7 +372,7 @@ impl Process {
         // Somebody who lost a process that this communicator has nothing to do with may have ended MPI over it.
         let of = self.comms.get(comm).ok()?;
         if let Some(left) =
-            self.engine.left_among(of.context, || steps.missing(), |rank| of.group.peer(Rank(rank)))
+            self.engine.left_among(of.context, || steps.missing(), |member| of.group.peer(steps.rank(member)))
         {
             return Some(steps.rounds().leave_for_leaver(left));
         }
@@ -375,7 +384,19 @@ impl Process {
     /// The processes that a call waits for.
     pub(crate) fn awaited_in_rounds(&self, comm: Handle, missing: u64) -> Vec<PeerId> {
         let Ok(of) = self.comms.get(comm) else { return Vec::new() };
-        (0..of.size).filter(|rank| missing >> rank & 1 == 1).map(|rank| of.group.peer(Rank(rank))).collect()
+        let awaited = (0..u64::BITS).filter(|member| missing >> member & 1 == 1);
+        awaited.map(|member| of.in_cells(member)).collect()
+    }
+}
+
+impl Comm {
+    /// The process of a member of the cells, which are those of its node. For those who are told of a call that takes long:
+    /// nothing is kept for it.
+    #[cold]
+    fn in_cells(&self, member: u32) -> PeerId {
+        let layout = self.layout.get().filter(|layout| !layout.levels.is_empty());
+        let stage = layout.map(|layout| layout.stages(self.rank.0, self.size, 0).swap_remove(0));
+        self.group.peer(Rank(stage.map_or(member, |stage| stage.members.rank(member))))
     }
 }
 
@@ -387,6 +408,10 @@ pub trait Steps {
     fn missing(&self) -> u64;
     /// Its cells.
     fn rounds(&mut self) -> &mut Rounds;
+    /// The rank in its communicator of a member of the cells.
+    fn rank(&self, member: u32) -> Rank {
+        Rank(member)
+    }
     /// Whether to let in another member that runs on this processor: one that it waits for, or (`behind_too`: each such question reads
     /// a line of every member, which they write to) one that is behind and has something to read.
     fn makes_way(&self, behind_too: bool) -> bool;

@@ -35,7 +35,7 @@ impl Level {
 }
 
 /// The performance variables.
-pub const LEVELS: [Level; 9] = [
+pub const LEVELS: [Level; 10] = [
     Level {
         name: "weft_posted_receives",
         meaning: "Receives of this process that wait for a message.",
@@ -89,6 +89,13 @@ pub const LEVELS: [Level; 9] = [
         meaning: "Collectives that this process has handed to the fabric's device or its provider.",
         rises: true,
         of: |process| process.engine.collectives_handed_over(),
+    },
+    Level {
+        name: "weft_collective_messages",
+        meaning: "Messages with data of collectives that this process has sent, outside the lanes of further threads; there are none where \
+                  they go by shared memory.",
+        rises: true,
+        of: |process| process.engine.messages_of_collectives(),
     },
 ];
 

@@ -26,6 +26,8 @@ pub(super) fn blocking(call: &'static str, start: Begin<'_>) -> Result<(), Raise
     loop {
         match gate::with(|process| process.by_rounds(|process| start(process)))? {
             Begun::Rounds(under_way) => return on_node::finish(call, under_way),
+            Begun::Levels(under_way) => return on_node::finish_by_levels(call, under_way),
+            Begun::AgreeOnLevels(comm) => on_node::agree_on_levels(call, comm)?,
             Begun::Agree(comm, needed) => on_node::agree(call, comm, needed)?,
             Begun::Join(comm) => at_device::join(call, comm)?,
             Begun::Messages(request) => {

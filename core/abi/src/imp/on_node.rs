@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use weft::Process;
-use weft::rounds::{Needed, Steps, UnderWay};
+use weft::rounds::{ByLevels, Needed, Next, Steps, UnderWay};
 use weft_coll::rounds::Outcome;
 use weft_types::{Error, Handle};
 
@@ -53,16 +53,43 @@ pub(super) fn finish(call: &'static str, mut under_way: UnderWay) -> Result<(), 
     ended
 }
 
+/// Agrees with the other members of each node on memory for their cells, and with all on whether they have them.
+pub(super) fn agree_on_levels(call: &'static str, comm: Handle) -> Result<(), Raised> {
+    let mut making = gate::with(|process| process.begin_levels(comm))?;
+    while let Some(request) = making.request() {
+        let ended_well = complete(call, request).error.is_none();
+        gate::with(|process| process.go_on_with_levels(&mut making, ended_well));
+    }
+    Ok(())
+}
+
+/// Brings a call by levels to its end, part by part.
+pub(super) fn finish_by_levels(call: &'static str, mut under_way: ByLevels) -> Result<(), Raised> {
+    let mut ended = Ok(());
+    loop {
+        let comm = under_way.comm;
+        ended = match gate::with(|process| process.next_by_levels(&mut under_way, ended)) {
+            Next::Cells => wait_for(call, comm, &mut under_way),
+            Next::Messages(request) => complete(call, request).error.map_or(Ok(()), Err),
+            Next::Over => return Ok(gate::with(|process| process.end_by_levels(under_way))?),
+        };
+    }
+}
+
 /// Waits for a call on `comm` to end at this member. When it fails, this member has left the cells.
 pub(super) fn drive(call: &'static str, comm: Handle, steps: &mut impl Steps) -> Result<(), Raised> {
+    Ok(wait_for(call, comm, steps)?)
+}
+
+fn wait_for(call: &'static str, comm: Handle, steps: &mut impl Steps) -> Result<(), Error> {
     match go_on(steps) {
         Outcome::Done => return Ok(()),
-        Outcome::Strayed(other) => return Err(steps.rounds().leave_for_mismatch(other).into()),
-        Outcome::Unread(other) => return Err(steps.rounds().leave_unread(other).into()),
+        Outcome::Strayed(other) => return Err(steps.rounds().leave_for_mismatch(other)),
+        Outcome::Unread(other) => return Err(steps.rounds().leave_unread(other)),
         Outcome::Blocked => {}
     }
     let missing = Cell::new(0);
-    Ok(gate::wait_for(call, Awaited::Rounds(comm, &missing), |process| look(process, comm, steps, &missing))?)
+    gate::wait_for(call, Awaited::Rounds(comm, &missing), |process| look(process, comm, steps, &missing))
 }
 
 /// One look of a call that waits for long.

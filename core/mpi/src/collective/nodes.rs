@@ -9,7 +9,7 @@ use weft_types::PeerId;
 /// members.
 ///
 /// Takes time for every member, so it is kept with the communicator; what is kept is two numbers where the placement is regular.
-pub(super) fn layout(nodes: &Nodes, size: u32, peer: impl Fn(u32) -> PeerId) -> Layout {
+pub(crate) fn layout(nodes: &Nodes, size: u32, peer: impl Fn(u32) -> PeerId) -> Layout {
     let groups = partition(size, |rank| nodes.node(peer(rank).0));
     let levels = match groups.groups(size) {
         0 | 1 => Vec::new(),

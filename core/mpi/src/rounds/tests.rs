@@ -63,6 +63,7 @@ fn allreduce(process: &mut Process, elements: u64, hears: &mut dyn FnMut(Needed)
             Err(_) => return false,
             Ok(Begun::Messages(request)) => return ended_well(process, request),
             Ok(Begun::Join(_)) => unreachable!("there is no such device"),
+            Ok(Begun::Levels(_) | Begun::AgreeOnLevels(_)) => unreachable!("all are on one node"),
             Ok(Begun::Agree(comm, needed)) => {
                 let agreement = process.agree_on_memory(comm, needed).expect("begun");
                 let well = ended_well(process, agreement.request);

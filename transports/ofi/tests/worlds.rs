@@ -79,11 +79,14 @@ struct Open {
     sum: Region,
 }
 
+/// Place, length, stamp and target of a put that only a flush tells of.
+type LoosePut = (usize, usize, u64, usize);
+
 enum What {
     Put,
     Get,
     Add(u64),
-    Flush(Vec<(usize, usize, u64, usize)>),
+    Flush(Vec<LoosePut>),
 }
 
 /// An operation under way.
@@ -105,8 +108,8 @@ struct World<'a> {
     on_its_way: HashMap<(usize, usize), VecDeque<(u32, usize)>>,
     numbers: HashMap<(usize, usize), u32>,
     under: Vec<HashMap<u64, Under>>,
-    /// Puts that no flush has closed: place, length and stamp, by process and target.
-    loose: HashMap<(usize, usize), Vec<(usize, usize, u64, usize)>>,
+    /// Puts that no flush has closed, by process and target.
+    loose: HashMap<(usize, usize), Vec<LoosePut>>,
     /// Places in use: by process, target and place.
     busy: BTreeSet<(usize, usize, usize)>,
     found: Vec<BTreeSet<u64>>,

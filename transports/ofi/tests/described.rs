@@ -1,14 +1,14 @@
 //! The paths that devices take which no test machine has: over described providers, after their manuals, which end the process when
 //! something is done that these forbid. `examples/described_fabric` is the library.
 
+mod library;
 mod world;
 
+use library::{count, wanted};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::collections::BTreeMap;
-use std::ffi::{CStr, CString, c_char, c_void};
-use std::path::PathBuf;
 use std::sync::atomic::AtomicU8;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use weft_api::kit::{self, Fabric};
 use weft_api::verbs::Access;
@@ -16,52 +16,10 @@ use weft_api::zero_copy::{LocalRun, MemoryRange, RemoteRun, TO_BE_READ, Token};
 use weft_api::{Bell, Pollable, Transport};
 use weft_ofi::offer::Carrier;
 use weft_ofi::select::Wanted;
-use weft_ofi::{Ofi, OfiBell, use_library};
+use weft_ofi::{Ofi, OfiBell};
 use weft_types::{ContextId, PeerId, Rank, Tag};
 use weft_wire::{Header, Kind};
 use world::{Cards, all, open};
-
-type Count = unsafe extern "C" fn(*const c_char, *const c_char) -> u64;
-
-/// Where cargo puts the library: beside the folder of this program.
-fn file() -> PathBuf {
-    let own = std::env::current_exe().unwrap();
-    let file = own.parent().unwrap().with_file_name("examples").join("libdescribed_fabric.so");
-    assert!(
-        file.exists(),
-        "no {}: cargo test -p weft-ofi builds it, or --example described_fabric",
-        file.display()
-    );
-    file
-}
-
-fn counts() -> Count {
-    static LIBRARY: OnceLock<Count> = OnceLock::new();
-    *LIBRARY.get_or_init(|| {
-        assert!(use_library(&file()), "before anything is asked of the system's library");
-        let path = CString::new(file().to_str().unwrap()).unwrap();
-        // SAFETY: a library of ours, whose initialisers are those of Rust, and which stays; a function of this type.
-        unsafe {
-            let handle = libc::dlopen(path.as_ptr(), libc::RTLD_NOW);
-            assert!(!handle.is_null(), "{:?}", CStr::from_ptr(libc::dlerror()));
-            let found = libc::dlsym(handle, c"described_fabric_count".as_ptr());
-            std::mem::transmute::<*mut c_void, Count>(found)
-        }
-    })
-}
-
-/// What the library counts of a provider.
-fn count(provider: &str, what: &str) -> u64 {
-    let (provider, what) = (CString::new(provider).unwrap(), CString::new(what).unwrap());
-    // SAFETY: both texts end with 0.
-    unsafe { counts()(provider.as_ptr(), what.as_ptr()) }
-}
-
-fn wanted(provider: &str, carrier: Option<Carrier>) -> Wanted {
-    // Opens the library.
-    assert_eq!(count(provider, "nothing"), 0);
-    Wanted { between_nodes: true, provider: Some(provider.into()), carrier, ..Wanted::default() }
-}
 
 struct Processes {
     wanted: Wanted,

@@ -7,6 +7,7 @@
 //! ```text
 //! profiles.rs  what there is          listing.rs   fi_getinfo and what belongs to it   objects.rs  opening, binding, closing
 //! world.rs     what was opened        transfer.rs  messages and remote memory          motion.rs   what moves, and when
+//! faults.rs    what goes wrong, by seed
 //! ```
 //!
 //! It is stricter than a provider. What the manual forbids ends the process with a word about it: a context that is too small, touched
@@ -16,6 +17,7 @@
 //!
 //! Its structures are those of `weft-ofi`, which a test compares with the headers.
 
+mod faults;
 mod listing;
 mod motion;
 mod objects;
@@ -23,7 +25,9 @@ mod profiles;
 mod transfer;
 mod world;
 
+use faults::Faults;
 use std::ffi::{CStr, c_char};
+use std::sync::atomic::Ordering;
 
 pub use listing::{fi_dupinfo, fi_fabric, fi_freeinfo, fi_getinfo, fi_strerror, fi_version};
 
@@ -36,4 +40,16 @@ pub unsafe extern "C" fn described_fabric_count(provider: *const c_char, what: *
     // SAFETY: C strings by contract.
     let [provider, what] = [provider, what].map(|text| unsafe { CStr::from_ptr(text) }.to_string_lossy());
     world::world().count(profiles::named(&provider), &what)
+}
+
+/// From now on faults happen so often, by the chance of this seed, which whoever ends the process names; all 0: none any more.
+///
+/// # Safety
+/// The rates are there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn described_fabric_faults(seed: u64, faults: *const Faults) {
+    // SAFETY: by contract.
+    world::world().go_wrong(seed, unsafe { *faults });
+    // ORDERING: a word for a message; the test that sets it makes the calls.
+    world::SEED.store(seed, Ordering::Relaxed);
 }

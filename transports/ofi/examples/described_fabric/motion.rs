@@ -17,7 +17,7 @@ pub(crate) fn has_work(world: &World, queue: usize) -> bool {
         let end = &world.ends[at];
         !end.inbox.is_empty() || !end.sends.is_empty() || end.callers.values().any(|&looks| looks > 0)
     };
-    !queue.entries.is_empty() || queue.ends.iter().any(busy)
+    !(queue.entries.is_empty() && queue.held.is_empty()) || queue.ends.iter().any(busy)
 }
 
 /// Whether an end may send to another one. If not, the connection is being made from now on: the other end must look.
@@ -37,6 +37,7 @@ pub(crate) fn is_connected(world: &mut World, from: usize, to: u64) -> bool {
 
 /// Everything that the ends of a queue do when it is looked at.
 pub(crate) fn look(world: &mut World, queue: usize) {
+    world.show_held(queue);
     for at in world.queues[&queue].ends.clone() {
         let end = world.ends.get_mut(&at).expect("it is bound to the queue");
         end.callers.values_mut().for_each(|looks| *looks = looks.saturating_sub(1));
@@ -65,7 +66,8 @@ fn go(world: &mut World, at: usize, operation: Operation) {
     let profile = world.profile(at);
     operation.work.locals().into_iter().for_each(|local| world.check(at, local));
     let Some(&target) = world.numbers.get(&operation.to) else {
-        return finish(world, at, &operation, libc::EHOSTUNREACH);
+        let error = world.nobody();
+        return finish(world, at, &operation, error);
     };
     let message = match &operation.work {
         Work::Message { from, tag } => Some((bytes_of(*from), *tag)),
@@ -135,9 +137,16 @@ fn arrive(world: &mut World, at: usize) {
 
 fn tell(world: &mut World, entry: Entry) {
     let queue = world.ends[&entry.end].queue.expect("an enabled endpoint has one");
-    let entries = world.queues.get_mut(&queue).expect("it is open as long as the endpoint");
-    entries.entries.push_back(entry);
-    if entries.entries.len() > entries.size {
+    let looks = world.delay(world.faults.held);
+    if looks > 0 {
+        let held = &mut world.queues.get_mut(&queue).expect("it is open as long as the endpoint").held;
+        held.push((looks, entry));
+        world.note(world.ends[&entry.end].profile, "held");
+    } else {
+        world.show(queue, entry);
+    }
+    let entries = &world.queues[&queue];
+    if entries.entries.len() + entries.held.len() > entries.size {
         misuse("a completion queue runs over");
     }
     world.ring(Some(queue));
@@ -175,7 +184,8 @@ pub(crate) fn leave_behind(world: &mut World, number: u64, inbox: VecDeque<Arriv
             world.note(world.ends[&from].profile, "orphans");
             world.orphans.push((from, operation));
         } else {
-            finish(world, from, &operation, libc::EHOSTUNREACH);
+            let error = world.nobody();
+            finish(world, from, &operation, error);
         }
     }
 }

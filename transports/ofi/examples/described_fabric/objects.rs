@@ -159,7 +159,8 @@ unsafe extern "C" fn open_queue(
         .then(|| EventFd::from_value_and_flags(0, EfdFlags::EFD_NONBLOCK).expect("a descriptor"));
     let made = hand_out(fid_cq { fid: base(&QUEUE), ops: &transfer::OF_QUEUE.0 });
     world.open(made as usize, "a completion queue", place, &[domain as usize]);
-    let queue = Queue { size: wanted.size, entries: VecDeque::new(), ends: Vec::new(), wait };
+    let queue =
+        Queue { size: wanted.size, entries: VecDeque::new(), held: Vec::new(), ends: Vec::new(), wait };
     world.queues.insert(made as usize, queue);
     // SAFETY: room for the answer.
     unsafe { *out = made };
@@ -395,6 +396,9 @@ unsafe extern "C" fn register(
     if offset != 0 || flags != 0 || bytes == 0 {
         misuse("a region has an offset, flags or no bytes");
     }
+    if world.lacks_memory(place) {
+        return -libc::ENOMEM;
+    }
     if profile.mr_mode & FI_MR_ALLOCATED != 0 && !is_mapped(start, bytes) {
         return -libc::EFAULT;
     }
@@ -437,6 +441,10 @@ unsafe extern "C" fn register(
 unsafe extern "C" fn bind_region(region: *mut fid, endpoint: *mut fid, flags: u64) -> c_int {
     let mut world = world();
     let (at, endpoint) = (region as usize, endpoint as usize);
+    let place = world.look_up(at);
+    if world.lacks_memory(place) {
+        return -libc::ENOMEM;
+    }
     world.tie(at, endpoint);
     if flags != 0 || !world.ends.contains_key(&endpoint) {
         misuse("a region is bound to something that is no endpoint");
@@ -453,6 +461,10 @@ unsafe extern "C" fn enable_region(region: *mut fid, command: c_int, _argument: 
     if command != FI_ENABLE || entry.endpoint.is_none() {
         misuse("a region is enabled before it was bound to an endpoint");
     }
+    if world.lacks_memory(place) {
+        return -libc::ENOMEM;
+    }
+    let entry = world.regions.get_mut(&at).expect("an open region");
     entry.enabled = true;
     // SAFETY: an open region of ours.
     unsafe { (*region.cast::<fid_mr>()).key = entry.key };

@@ -198,6 +198,20 @@ pub(crate) static PROFILES: &[Profile] = &[
         foreign: true,
         ..PLAIN
     },
+    // Sockets below one layer that lose no order: queues of a few, short messages, nothing copied at once.
+    Profile {
+        name: "narrow",
+        domain: "narrow0",
+        mr_mode: BASIC | FI_MR_LOCAL,
+        key_bytes: 4,
+        longest: 2048,
+        inject: 0,
+        sends: 3,
+        receives: 2,
+        wait: true,
+        progress: Progress::Leaving,
+        ..PLAIN
+    },
 ];
 
 /// The place of a provider in the table.

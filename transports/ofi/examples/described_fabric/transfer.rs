@@ -112,6 +112,9 @@ fn post(endpoint: *mut fid_ep, needs: u64, to: u64, context: *mut c_void, work: 
     let number = world.resolve(at, to);
     let queue = world.ends[&at].queue.expect("an enabled endpoint has one");
     let (sending, receiving) = (world.ends[&at].sending, world.ends[&at].receiving);
+    if let Some(refused) = world.refuses(place) {
+        return refused;
+    }
     if sending >= profile.sends || sending + receiving >= world.queues[&queue].size {
         world.note(place, "full");
         return -(FI_EAGAIN as isize);
@@ -125,7 +128,8 @@ fn post(endpoint: *mut fid_ep, needs: u64, to: u64, context: *mut c_void, work: 
     } else {
         world.note(place, "injected");
     }
-    let late = world.below(profile.late as usize + 1) as u32;
+    let rate = world.faults.late;
+    let late = world.below(profile.late as usize + 1) as u32 + world.delay(rate);
     let end = world.ends.get_mut(&at).expect("looked up");
     end.sending += 1;
     end.sends.push_back(Operation { context: context as usize, to: number, work, late });
@@ -138,7 +142,8 @@ fn post(endpoint: *mut fid_ep, needs: u64, to: u64, context: *mut c_void, work: 
 fn take(endpoint: *mut fid_ep, needs: u64, room: Local, tag: Option<u64>, context: *mut c_void) -> isize {
     let mut world = world();
     let at = endpoint as usize;
-    let profile = world.profile(at);
+    let place = world.look_up(at);
+    let profile = &PROFILES[place];
     let end = &world.ends[&at];
     if !end.enabled || end.caps & needs != needs {
         misuse("receives are posted to an endpoint that is not enabled or has none of the kind");
@@ -146,6 +151,9 @@ fn take(endpoint: *mut fid_ep, needs: u64, room: Local, tag: Option<u64>, contex
     world.check(at, room);
     let (sending, receiving) = (world.ends[&at].sending, world.ends[&at].receiving);
     let queue = world.ends[&at].queue.expect("an enabled endpoint has one");
+    if let Some(refused) = world.refuses(place) {
+        return refused;
+    }
     if receiving >= profile.receives || sending + receiving >= world.queues[&queue].size {
         return -(FI_EAGAIN as isize);
     }
@@ -382,11 +390,12 @@ fn next(queue: usize, failed: bool) -> Option<Entry> {
 
 unsafe extern "C" fn read_queue(queue: *mut fid_cq, out: *mut c_void, count: usize) -> isize {
     let at = queue as usize;
-    {
+    let count = {
         let mut world = world();
         world.look_up(at);
         motion::look(&mut world, at);
-    }
+        world.portion(count)
+    };
     let mut told = 0;
     while told < count
         && let Some(entry) = next(at, false)

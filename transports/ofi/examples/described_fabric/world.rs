@@ -1,17 +1,27 @@
 //! What programs have opened, and what they have under way. One lock around everything; objects that were closed are remembered, so that
 //! whoever uses them afterwards is told.
 
+use crate::faults::Faults;
 use crate::motion;
 use crate::profiles::{PROFILES, Profile};
 use nix::sys::eventfd::EventFd;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt::Display;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use weft_ofi::sys::*;
 
+/// That of the faults; 0: there are none. Tests count their seeds from 0, so it is one more.
+pub(crate) static SEED: AtomicU64 = AtomicU64::new(0);
+
 /// Ends the process: what the program did is forbidden.
 pub(crate) fn misuse(what: impl Display) -> ! {
-    eprintln!("described fabric: {what}");
+    // ORDERING: a word for this message.
+    let seed = SEED.load(Ordering::Relaxed);
+    eprintln!(
+        "described fabric: {what}{}",
+        if seed > 0 { format!(" (WEFT_SEED={})", seed - 1) } else { String::new() }
+    );
     std::process::abort()
 }
 
@@ -61,6 +71,8 @@ pub(crate) enum Place {
 pub(crate) struct Queue {
     pub(crate) size: usize,
     pub(crate) entries: VecDeque<Entry>,
+    /// Those that are told after so many looks.
+    pub(crate) held: Vec<(u32, Entry)>,
     pub(crate) ends: Vec<usize>,
     /// Readable when there is something to look at.
     pub(crate) wait: Option<EventFd>,
@@ -197,6 +209,10 @@ pub(crate) struct World {
     counts: Vec<BTreeMap<&'static str, u64>>,
     stamp: u64,
     chance: u64,
+    pub(crate) seed: u64,
+    pub(crate) faults: Faults,
+    /// Calls that are still refused.
+    pub(crate) storm: usize,
 }
 
 pub(crate) fn world() -> MutexGuard<'static, World> {
@@ -217,6 +233,11 @@ impl World {
         (self.chance >> 33) as usize % bound.max(1)
     }
 
+    pub(crate) fn go_wrong(&mut self, seed: u64, faults: Faults) {
+        (self.seed, self.faults, self.storm) = (seed, faults, 0);
+        self.chance = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
     pub(crate) fn note(&mut self, profile: usize, what: &'static str) {
         self.counts.resize_with(PROFILES.len(), BTreeMap::new);
         *self.counts[profile].entry(what).or_default() += 1;
@@ -233,6 +254,22 @@ impl World {
         if what == "alive" {
             return self.things.values().filter(|thing| thing.open && thing.profile == profile).count()
                 as u64;
+        }
+        let of_profile = |at: &usize| self.things[at].profile == profile;
+        match what {
+            // Of the program: memory that only this process uses is that of slots.
+            "reachable" => {
+                let reachable = |(at, region): &(&usize, &Region)| {
+                    of_profile(at) && region.rights & (FI_REMOTE_READ | FI_REMOTE_WRITE) != 0
+                };
+                return self.regions.iter().filter(reachable).count() as u64;
+            }
+            // Sends and requests whose end was not read.
+            "under way" => {
+                let ends = self.ends.iter().filter(|(at, _)| of_profile(at));
+                return ends.map(|(_, end)| end.sending as u64).sum();
+            }
+            _ => {}
         }
         self.counts.get(profile).and_then(|counts| counts.get(what)).copied().unwrap_or(0)
     }
@@ -284,6 +321,7 @@ impl World {
                 queue.ends.retain(|&other| other != at);
                 // What had ended is discarded, as a provider may.
                 queue.entries.retain(|entry| entry.end != at);
+                queue.held.retain(|(_, entry)| entry.end != at);
             }
             let left: Vec<usize> = self
                 .contexts

@@ -160,6 +160,7 @@ impl Program<'_> {
         self.complete_listed(family, listed);
     }
 
+    /// As [`Self::complete`], of this array.
     fn complete_listed(&mut self, family: Family, listed: Vec<Option<usize>>) {
         let active: Vec<usize> =
             listed.iter().flatten().copied().filter(|&slot| self.slots[slot].is_active()).collect();
@@ -189,12 +190,33 @@ impl Program<'_> {
             outcount: MARK,
             indices: vec![MARK; length],
         };
+        if length > 0 && self.below(30) == 0 {
+            return self.refuse(call);
+        }
         call.code = self.call(|| call.make());
         self.told = format!(
             "{family:?} {manner:?} of {:?}",
             call.listed.iter().map(|slot| slot.map(|slot| self.slots[slot].words())).collect::<Vec<_>>()
         );
         self.check_call(&call, &requests, &active);
+    }
+
+    /// Has the call made with a handle that names nothing: it says so and leaves all requests as they are.
+    fn refuse(&mut self, mut call: Call) {
+        let wrong = self.below(call.requests.len());
+        call.requests[wrong] = MPI_Request::from_raw(abi::MPI_COMM_WORLD);
+        let before = call.requests.clone();
+        call.code = self.call(|| call.make());
+        check_code(call.code, abi::MPI_ERR_REQUEST, "a handle that names no request");
+        assert_eq!(call.requests, before, "a refused call changes no handle");
+        for &slot in call.listed.iter().flatten() {
+            if !self.slots[slot].is_active() {
+                continue;
+            }
+            let functions = &self.slots[slot].functions;
+            assert_eq!((functions.queried, functions.freed), (0, 0), "a refused call completes nothing");
+        }
+        self.meet("handles of nothing");
     }
 
     fn check_call(&mut self, call: &Call, before: &[MPI_Request], active: &[usize]) {

@@ -17,6 +17,7 @@ entries! {
     PMPI_Init_thread(*mut c_int, *mut *mut *mut c_char, c_int, *mut c_int);
     PMPI_Finalize();
     PMPI_Comm_dup(MPI_Comm, *mut MPI_Comm);
+    PMPI_Comm_idup(MPI_Comm, *mut MPI_Comm, *mut MPI_Request);
     PMPI_Comm_free(*mut MPI_Comm);
     PMPI_Comm_set_errhandler(MPI_Comm, MPI_Errhandler);
     PMPI_Add_error_code(c_int, *mut c_int);
@@ -98,8 +99,8 @@ impl Second {
         Second { work, done }
     }
 
-    /// Makes a call there and waits for its end.
-    pub(super) fn call(&self, call: impl FnOnce() -> c_int) -> c_int {
+    /// Makes a call there and does something here meanwhile, then waits for the call's end.
+    pub(super) fn call(&self, call: impl FnOnce() -> c_int, meanwhile: impl FnOnce()) -> c_int {
         let mut code = 0;
         let mut lent = Lent((Some(call), &raw mut code));
         let place = Lent(&raw mut lent);
@@ -111,10 +112,22 @@ impl Second {
             // SAFETY: as above.
             unsafe { code.write(call()) };
         });
-        // SAFETY: only the lifetime changes, and the work is over before this returns.
+        // SAFETY: only the lifetime changes, and the work is over before this returns; what panics ends the process.
         let work = unsafe { std::mem::transmute::<Box<dyn FnOnce() + Send + '_>, Work>(work) };
+        let ends = EndsWithPanic;
         self.work.send(work).expect("the second thread lives");
+        meanwhile();
         self.done.recv().expect("the call ends");
+        std::mem::forget(ends);
         code
+    }
+}
+
+/// Ends the process when it is dropped: the other thread works with what is dropped after it.
+struct EndsWithPanic;
+
+impl Drop for EndsWithPanic {
+    fn drop(&mut self) {
+        std::process::exit(1);
     }
 }

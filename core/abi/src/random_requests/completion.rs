@@ -1,6 +1,7 @@
 //! The completion families called with random arrays, and what they return against the model (sections 3.7.3, 3.7.5, 3.7.6).
 
 use std::ffi::c_int;
+use std::time::Duration;
 
 use weft_types::abi;
 
@@ -169,7 +170,9 @@ impl Program<'_> {
             Family::One | Family::All => ready == active.len(),
             Family::Any | Family::Some => ready > 0 || active.is_empty(),
         };
+        let ended_meanwhile = self.second.filter(|_| !may_wait && self.below(3) == 0);
         let manner = match self.below(5) {
+            _ if ended_meanwhile.is_some() => Manner::Wait,
             0 | 1 if may_wait => Manner::Wait,
             0..4 => Manner::Test,
             _ => Manner::Show,
@@ -190,6 +193,10 @@ impl Program<'_> {
             outcount: MARK,
             indices: vec![MARK; length],
         };
+        if let Some(second) = ended_meanwhile {
+            call.code = second.call(|| call.make(), || self.end_while_waited_for(family, &active));
+            return self.check_call(&call, &requests, &active);
+        }
         if length > 0 && self.below(30) == 0 {
             return self.refuse(call);
         }
@@ -199,6 +206,23 @@ impl Program<'_> {
             call.listed.iter().map(|slot| slot.map(|slot| self.slots[slot].words())).collect::<Vec<_>>()
         );
         self.check_call(&call, &requests, &active);
+    }
+
+    /// Ends what a call of the second thread waits for, or will: all, or one of them.
+    fn end_while_waited_for(&mut self, family: Family, active: &[usize]) {
+        self.meet("blocked waits");
+        self.waits = true;
+        // At times the other thread is asleep by then.
+        let pause = [0, 0, 20, 1000][self.below(4)];
+        std::thread::sleep(Duration::from_micros(pause));
+        match family {
+            Family::One | Family::All => active.iter().for_each(|&slot| self.end(slot)),
+            Family::Any | Family::Some => {
+                let slot = active[self.below(active.len())];
+                self.end(slot);
+            }
+        }
+        self.waits = false;
     }
 
     /// Has the call made with a handle that names nothing: it says so and leaves all requests as they are.

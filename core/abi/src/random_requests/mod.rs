@@ -5,7 +5,7 @@
 //! on the way. The program decides when an operation can end: it sends what a receive waits for, receives what a synchronous
 //! send waits for, marks partitions, completes generalized requests. So the model knows of every request whether it cannot,
 //! may or must have ended, and what its status, its error and its handle are then. Two levels of threads, each in a process
-//! of its own; in the second one requests are of several lanes, and two threads take turns.
+//! of its own; in the second one requests are of several lanes, and two threads take turns, or one waits for what the other ends.
 //! `WEFT_SEED=n` replays one seed; `WEFT_SEEDS=n` runs that many, `WEFT_PROGRAMS_OF_REQUESTS=n` if nothing is said of seeds.
 
 mod calls;
@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use calls::*;
-use model::{BYTES, Ends, Functions, Kind, MARK, ROOM, Slot, State, byte, null};
+use model::{BYTES, Ends, Functions, Kind, MARK, ROOM, Slot, State, byte, no_comm, null};
 use weft_types::{HandleKind, abi};
 
 use crate::ctypes::*;
@@ -39,6 +39,8 @@ struct Program<'a> {
     comms: &'a [MPI_Comm],
     codes: [c_int; 2],
     second: Option<&'a Second>,
+    /// Whether the second thread is in a call.
+    waits: bool,
     random: u64,
     slots: Vec<Slot>,
     met: BTreeMap<&'static str, u64>,
@@ -72,7 +74,7 @@ impl Program<'_> {
     fn call(&mut self, call: impl FnOnce() -> c_int) -> c_int {
         let second = self.second;
         match second {
-            Some(second) if self.below(2) == 0 => second.call(call),
+            Some(second) if !self.waits && self.below(2) == 0 => second.call(call, || ()),
             _ => call(),
         }
     }
@@ -91,17 +93,18 @@ impl Program<'_> {
             (Kind::FromNobody, "receives from nobody"),
             (Kind::ToItself, "sendrecvs"),
             (Kind::Barrier, "barriers"),
+            (Kind::Duplicate, "communicators"),
             (Kind::Generalized, "generalized requests"),
             (Kind::SendParts, "partitioned sends"),
             (Kind::ReceiveParts, "partitioned receives"),
-        ][self.below(9)];
+        ][self.below(10)];
         self.meet(name);
         let comm = self.below(self.comms.len());
         let on = self.comms[comm];
         let size = [0, 8, 3000, ROOM][self.below(4)] as c_int;
         let persistent = match kind {
             Kind::SendParts | Kind::ReceiveParts => true,
-            Kind::Generalized | Kind::ToItself => false,
+            Kind::Generalized | Kind::ToItself | Kind::Duplicate => false,
             _ => self.below(2) == 0,
         };
         let functions = Functions {
@@ -116,6 +119,7 @@ impl Program<'_> {
         *slot.functions = functions;
         let (tag, request, other) = (slot.tag, &raw mut slot.request, &raw mut slot.other);
         let (here, there) = (slot.here.as_mut_ptr().cast(), slot.there.as_mut_ptr().cast());
+        let made = &raw mut slot.made;
         let state = (&raw mut *slot.functions).cast();
         let info = MPI_Info::from_raw(abi::MPI_INFO_NULL);
         let room = ROOM as c_int;
@@ -137,6 +141,7 @@ impl Program<'_> {
                 (Kind::ToItself, _) => {
                     PMPI_Isendrecv(here, 100, byte(), 0, tag, there, room, byte(), 0, tag, on, request)
                 }
+                (Kind::Duplicate, _) => PMPI_Comm_idup(on, made, request),
                 (Kind::Barrier, false) => PMPI_Ibarrier(on, request),
                 (Kind::Barrier, true) => PMPI_Barrier_init(on, info, request),
                 (Kind::Generalized, _) => {
@@ -215,7 +220,7 @@ impl Program<'_> {
                 }
                 self.settle(at);
             }
-            Kind::FromNobody | Kind::ToItself | Kind::Barrier => {}
+            Kind::FromNobody | Kind::ToItself | Kind::Barrier | Kind::Duplicate => {}
         }
         self.slots[at].will_end();
     }
@@ -285,6 +290,13 @@ impl Program<'_> {
             }
         }
         self.slots[at].state = State::Null;
+        let made = &raw mut self.slots[at].made;
+        // SAFETY: the communicator that the slot's request has made, which nobody uses.
+        unsafe {
+            if *made != no_comm() {
+                self.succeed("MPI_Comm_free", || PMPI_Comm_free(made));
+            }
+        }
     }
 
     /// No message is left over.
@@ -319,6 +331,7 @@ fn run(stage: &Stage, seed: u64) -> BTreeMap<&'static str, u64> {
         comms: &stage.comms,
         codes: stage.codes,
         second: stage.second.as_ref(),
+        waits: false,
         random: seed,
         slots: Vec::new(),
         met: BTreeMap::new(),
@@ -345,9 +358,10 @@ fn number(name: &str) -> Option<u64> {
 }
 
 /// What some of a hundred programs must have met, so that no kind of request or call is left out unnoticed.
-const KINDS: [&str; 16] = [
+const KINDS: [&str; 17] = [
     "barriers",
     "cancelled receives",
+    "communicators",
     "errors",
     "handles of nothing",
     "generalized requests",
@@ -412,6 +426,7 @@ fn programs_of_one_level() {
     println!("{count} programs ({level}) met {met:?}");
     let all = KINDS.iter().all(|kind| met.contains_key(kind));
     assert!(count < 100 || several == met.contains_key("requests of a lane"), "{level} met {met:?}");
+    assert!(count < 100 || several == met.contains_key("blocked waits"), "{level} met {met:?}");
     assert!(count < 100 || all, "of {KINDS:?} they met {met:?}");
     // SAFETY: nothing is under way, and these are the communicators made above.
     unsafe {

@@ -23,6 +23,10 @@ pub(super) fn null() -> MPI_Request {
     MPI_Request::from_raw(abi::MPI_REQUEST_NULL)
 }
 
+pub(super) fn no_comm() -> MPI_Comm {
+    MPI_Comm::from_raw(abi::MPI_COMM_NULL)
+}
+
 pub(super) fn marked() -> MPI_Status {
     MPI_Status { source: MARK, tag: MARK, error: MARK, internal: [MARK; 5] }
 }
@@ -36,6 +40,7 @@ pub(super) enum Kind {
     FromNobody,
     ToItself,
     Barrier,
+    Duplicate,
     Generalized,
     SendParts,
     ReceiveParts,
@@ -134,6 +139,8 @@ pub(super) struct Slot {
     pub(super) owes: bool,
     /// The other end of a partitioned operation.
     pub(super) other: MPI_Request,
+    /// The communicator that the request makes.
+    pub(super) made: MPI_Comm,
     pub(super) functions: Box<Functions>,
     pub(super) here: Vec<u8>,
     pub(super) there: Vec<u8>,
@@ -154,6 +161,7 @@ impl Slot {
             looks: 0,
             owes: false,
             other: null(),
+            made: no_comm(),
             functions: Box::default(),
             here: vec![0; BYTES],
             there: vec![0; BYTES],
@@ -182,7 +190,7 @@ impl Slot {
                 self.ends = Ends::Must;
                 self.told.message = Some((0, self.tag, 100));
             }
-            Kind::Barrier => self.ends = Ends::Must,
+            Kind::Barrier | Kind::Duplicate => self.ends = Ends::Must,
             Kind::Generalized => {
                 self.told = Told { message: Some(self.functions.says), cancelled: self.functions.cancelled };
             }
@@ -215,6 +223,8 @@ impl Slot {
         assert!(self.ends != Ends::No, "{} cannot have ended", self.words());
         self.ends = Ends::Now;
         if taken {
+            let has_made = self.kind != Kind::Duplicate || self.made != no_comm();
+            assert!(has_made, "no communicator from {}", self.words());
             self.state = if self.persistent { State::Inactive } else { State::Null };
         }
     }

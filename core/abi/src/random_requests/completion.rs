@@ -193,6 +193,10 @@ impl Program<'_> {
             outcount: MARK,
             indices: vec![MARK; length],
         };
+        self.told = format!(
+            "{family:?} {manner:?} of {:?}",
+            call.listed.iter().map(|slot| slot.map(|slot| self.slots[slot].words())).collect::<Vec<_>>()
+        );
         if let Some(second) = ended_meanwhile {
             call.code = second.call(|| call.make(), || self.end_while_waited_for(family, &active));
             return self.check_call(&call, &requests, &active);
@@ -201,10 +205,6 @@ impl Program<'_> {
             return self.refuse(call);
         }
         call.code = self.call(|| call.make());
-        self.told = format!(
-            "{family:?} {manner:?} of {:?}",
-            call.listed.iter().map(|slot| slot.map(|slot| self.slots[slot].words())).collect::<Vec<_>>()
-        );
         self.check_call(&call, &requests, &active);
     }
 

@@ -201,8 +201,10 @@ impl Program<'_> {
                 let request = slot.request;
                 // SAFETY: an active generalized request.
                 self.succeed("MPI_Grequest_complete", || unsafe { PMPI_Grequest_complete(request) });
-                // Nothing is left to be moved.
-                self.slots[at].ends = Ends::Now;
+                // Nothing is left to be moved; only a call that goes on beside it may have looked before.
+                if !self.waits {
+                    self.slots[at].ends = Ends::Now;
+                }
             }
             Kind::SendParts | Kind::ReceiveParts => {
                 let sends = slot.kind == Kind::SendParts;

@@ -14,6 +14,8 @@ mod generated;
 mod imp;
 mod leftovers;
 mod raise;
+#[cfg(test)]
+mod random_requests;
 mod remembered;
 mod say;
 mod snapshot;

@@ -126,7 +126,7 @@ impl Program {
         let ranks = 2 + (seed % 3) as u32;
         let mut world = Program::world(seed, ranks);
         let threads = 1 + seed % 3;
-        let lanes = if threads > 1 { 1..=2 } else { 1..=0 };
+        let lanes = if threads > 1 { 1..3 } else { 1..1 };
         let mut lanes: Vec<World> = lanes.map(|lane| Program::world(seed ^ lane << 40, ranks)).collect();
         let engines: Vec<_> = world.engines.drain(..).collect();
         let members = engines.into_iter().zip(0..).map(|(engine, rank)| {

@@ -93,6 +93,13 @@ macro_rules! handles {
     )*};
 }
 
+impl From<MPI_Request> for Handle {
+    #[inline(always)]
+    fn from(request: MPI_Request) -> Handle {
+        request.handle()
+    }
+}
+
 handles! {
     MPI_Comm MPI_Datatype MPI_Errhandler MPI_File MPI_Group MPI_Info MPI_Message MPI_Op MPI_Request MPI_Session MPI_Win
     MPI_T_enum MPI_T_cvar_handle MPI_T_pvar_handle MPI_T_pvar_session MPI_T_event_registration MPI_T_event_instance

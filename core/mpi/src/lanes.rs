@@ -440,12 +440,17 @@ impl Lanes {
     /// As [`Engine::open_lane`].
     pub fn open(&self, lane: u32, process: &Engine, wide: Option<Wide>) -> Result<()> {
         if lane != 0 && self.get(lane).is_none() {
-            let made = Box::new(Lane::new(process.open_lane(lane, wide)?, lane, self.rows.clone()));
-            assert!(self.lanes[lane as usize].set(made).is_ok(), "the caller holds the process");
-            // Release: who sees the bit finds the lane in its cell.
-            self.open.fetch_or(1 << lane, Ordering::Release);
+            self.adopt(lane, process.open_lane(lane, wide)?);
         }
         Ok(())
+    }
+
+    /// As [`Lanes::open`], of a lane that is not open, with this engine.
+    pub(crate) fn adopt(&self, lane: u32, engine: Engine) {
+        let made = Box::new(Lane::new(engine, lane, self.rows.clone()));
+        assert!(self.lanes[lane as usize].set(made).is_ok(), "the caller holds the process");
+        // Release: who sees the bit finds the lane in its cell.
+        self.open.fetch_or(1 << lane, Ordering::Release);
     }
 
     /// Messages of several calls may wait for each other from now on, where that gains anything: whoever lets a thread go on without

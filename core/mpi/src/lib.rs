@@ -10,6 +10,7 @@ pub mod buffered;
 pub mod codes;
 pub mod collective;
 pub mod comm;
+pub mod completion;
 pub mod construct;
 pub mod context;
 pub mod environment;

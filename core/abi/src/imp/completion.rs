@@ -241,10 +241,6 @@ pub(super) fn count_active(process: &Process, requests: &[MPI_Request]) -> Outco
     Ok(active)
 }
 
-fn is_active(process: &Process, request: MPI_Request) -> bool {
-    process.requests.is_active(&process.engine, request.handle()).unwrap_or(false)
-}
-
 /// Completes the requests of `indices`, which are all done, into `statuses` (element `k` for the `k`-th index).
 ///
 /// # Safety

@@ -3,8 +3,6 @@
 //! The rules are those of [`crate::imp::completion`](super::super::imp): handles are checked before anything is completed, null
 //! ones count as done and are not active.
 
-use std::ops::ControlFlow;
-
 use weft::lanes::{Inner, LANE_BITS};
 use weft::request::{Done, MpiStatus};
 use weft_engine::RequestId;
@@ -94,7 +92,7 @@ pub(crate) unsafe fn wait_all(
         return Ok(taken);
     }
     let (mut ended, rest) = (0, &requests[taken..]);
-    let look = |inner: &mut Inner| all_ended(inner, rest, &mut ended).then_some(());
+    let look = |inner: &mut Inner| inner.all_ended(rest, &mut ended).then_some(());
     wait_in(number, "MPI_Waitall", Awaited::All(rest), look);
     // SAFETY: the caller's promise.
     Ok(lane(number).look(|inner| unsafe { take_from(inner, requests, taken, statuses) }))
@@ -131,19 +129,6 @@ unsafe fn take_from(
 #[inline(always)]
 fn is_stale(inner: &Inner, request: Handle) -> bool {
     request.kind_bits() == HandleKind::LaneRequest as u32 && !inner.has(request)
-}
-
-/// Whether all requests from `*from` on have ended; moves `*from` past those that have.
-fn all_ended(inner: &Inner, requests: &[MPI_Request], from: &mut usize) -> bool {
-    while let Some(request) = requests.get(*from) {
-        let under_way = request.handle().kind_bits() == HandleKind::LaneRequest as u32
-            && inner.find(request.handle()).is_some_and(|id| !inner.engine.is_complete(id));
-        if under_way {
-            return false;
-        }
-        *from += 1;
-    }
-    true
 }
 
 /// Completes a request that is a complete send or null.
@@ -189,7 +174,7 @@ pub(crate) unsafe fn test_all(
 ) -> Outcome<Option<usize>> {
     if number != 0 {
         let mut ended = 0;
-        let mut look = |inner: &mut Inner| all_ended(inner, requests, &mut ended).then_some(());
+        let mut look = |inner: &mut Inner| inner.all_ended(requests, &mut ended).then_some(());
         if look_or_progress(number, requests, &mut look)?.is_none() {
             return Ok(None);
         }
@@ -235,7 +220,7 @@ pub(crate) fn first_of(number: u32, requests: &[MPI_Request]) -> Outcome<(bool, 
         let found = requests.iter().position(|&request| is_complete_send(request));
         return Ok((found.is_none(), found));
     }
-    let mut first = |inner: &mut Inner| requests.iter().position(|&request| has_ended(inner, request));
+    let mut first = |inner: &mut Inner| inner.first_ended(requests);
     Ok((false, look_or_progress(number, requests, &mut first)?))
 }
 
@@ -248,39 +233,23 @@ pub(crate) fn are_all_done(number: u32, requests: &[MPI_Request]) -> Outcome<boo
         return Ok(true);
     }
     let mut ended = 0;
-    let mut look = |inner: &mut Inner| all_ended(inner, requests, &mut ended).then_some(());
+    let mut look = |inner: &mut Inner| inner.all_ended(requests, &mut ended).then_some(());
     Ok(look_or_progress(number, requests, &mut look)?.is_some())
 }
 
 /// Whether a request is a send that was complete when it started.
 fn is_complete_send(request: MPI_Request) -> bool {
-    request.handle() == weft::request::engine_handle(RequestId::COMPLETE)
+    weft::completion::is_complete_send(request.handle())
 }
 
 /// Takes the first request that is active and has ended.
 fn take_first(inner: &mut Inner, requests: &[MPI_Request]) -> Option<(usize, Done)> {
-    let found = requests.iter().enumerate().try_for_each(|(index, &request)| {
-        let done = match lane_of_request(request.handle()) {
-            Some(_) => take(inner, request.handle()).ok().flatten(),
-            None => is_complete_send(request).then(|| Done::new(MpiStatus::NO_MESSAGE)),
-        };
-        done.map_or(ControlFlow::Continue(()), |done| ControlFlow::Break((index, done)))
-    });
-    found.break_value()
-}
-
-/// Whether a request is active and has ended.
-fn has_ended(inner: &Inner, request: MPI_Request) -> bool {
-    match lane_of_request(request.handle()) {
-        Some(_) => inner.find(request.handle()).is_some_and(|id| inner.engine.is_complete(id)),
-        None => is_complete_send(request),
-    }
-}
-
-/// The active requests that have ended; `None` when there is none.
-fn ended(inner: &Inner, requests: &[MPI_Request]) -> Option<Vec<usize>> {
-    let found: Vec<usize> = (0..requests.len()).filter(|&index| has_ended(inner, requests[index])).collect();
-    (!found.is_empty()).then_some(found)
+    let index = inner.first_ended(requests)?;
+    let done = match lane_of_request(requests[index].handle()) {
+        Some(_) => take(inner, requests[index].handle()).ok().flatten()?,
+        None => Done::new(MpiStatus::NO_MESSAGE),
+    };
+    Some((index, done))
 }
 
 /// Without requests of a lane: the first complete send.
@@ -327,7 +296,7 @@ pub(crate) fn wait_some(number: u32, requests: &[MPI_Request]) -> Outcome<Vec<us
     match test_some_of(number, requests)? {
         Some(found) => Ok(found),
         None => {
-            let look = |inner: &mut Inner| ended(inner, requests);
+            let look = |inner: &mut Inner| inner.some_ended(requests);
             Ok(wait_in(number, "MPI_Waitsome", Awaited::Any(requests), look))
         }
     }
@@ -337,7 +306,7 @@ pub(crate) fn wait_some(number: u32, requests: &[MPI_Request]) -> Outcome<Vec<us
 /// again and again may starve (section 3.7.5).
 fn test_some_of(number: u32, requests: &[MPI_Request]) -> Outcome<Option<Vec<usize>>> {
     lane(number).look(|inner| check(inner, requests)).map_err(|index| stale_at(requests, index))?;
-    Ok(poll_in(number, |inner| ended(inner, requests)))
+    Ok(poll_in(number, |inner| inner.some_ended(requests)))
 }
 
 /// `MPI_Testsome`, as [`wait_some`]; empty also when none has ended.

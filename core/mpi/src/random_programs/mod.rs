@@ -4,9 +4,12 @@
 //! Threads are interleavings: each has its own sequence of calls, of which the blocking ones are states that are looked at
 //! again and again, as the gate does. Every message says who sent it and as which, so the model needs no oracle: each is
 //! received once and whole or cancelled, and no receive and no message was passed over by a younger one (section 3.5).
-//! Beside them partitioned operations go on whose bytes say to which start they belong (chapter 4).
+//! Beside them partitioned operations go on whose bytes say to which start they belong (chapter 4). With several threads some
+//! channels live in lanes, each over a fabric of its own, and calls that complete several requests list requests of all of
+//! them, among null, inactive and generalized ones (section 3.7.5).
 //! `WEFT_SEED=n` replays one seed; `WEFT_PROGRAMS=n` runs that many, from `WEFT_FIRST_SEED` on.
 
+mod completions;
 mod model;
 mod operations;
 mod pairs;
@@ -14,6 +17,7 @@ mod pairs;
 use crate::buffered::{Attached, Content, Owner};
 use crate::process::Process;
 use crate::request::{Local, engine_handle};
+use completions::{Form, Listed};
 use model::{Received, Sent, Wanted};
 use operations::selector;
 use pairs::Pair;
@@ -25,8 +29,12 @@ use weft_engine::{Clock, MessageId, RequestId, SendMode};
 use weft_types::{ContextId, Handle, abi};
 
 const COMM: Handle = Handle(abi::MPI_COMM_WORLD);
-/// The world's channel, and another one.
-const CONTEXTS: [ContextId; 2] = [ContextId::WORLD, ContextId(4)];
+/// The world's channel, another one, and those of communicators in lanes.
+const CONTEXTS: [ContextId; 4] = [ContextId::WORLD, ContextId(4), ContextId(6), ContextId(8)];
+/// The lane of each channel.
+const LANES: [u32; CONTEXTS.len()] = [0, 0, 1, 2];
+/// Channels of lane 0, which are all that a process of one thread has.
+const FIRST_LANE: usize = 2;
 const ROOM: usize = 42_000;
 
 /// Something under way that ends by itself or is waited for.
@@ -37,14 +45,16 @@ enum Open {
     Recv(Handle, usize),
     Message(MessageId, Wanted),
     Flush(Handle),
+    /// A generalized request, and whether it was told to be complete.
+    Generalized(Handle, bool),
     /// A persistent operation, and the send or receive it is at while active.
     Port(Handle, Arc<Scratch>, Port, Option<usize>),
 }
 
 #[derive(Clone, Copy)]
 enum Port {
-    /// Destination, tag, mode.
-    Send(u32, i32, SendMode),
+    /// Channel, destination, tag, mode.
+    Send(usize, u32, i32, SendMode),
     Recv(Wanted),
 }
 
@@ -55,6 +65,8 @@ enum Thread {
     Waits(u64),
     Probes(Wanted, bool),
     Flushes(Content, bool),
+    /// Waits for one, some or all of a list.
+    Completes(Form, Vec<Listed>),
 }
 
 struct Member {
@@ -72,6 +84,10 @@ struct Member {
 
 struct Program {
     world: World,
+    /// The fabrics of the lanes, which must outlive their engines' work.
+    lanes: Vec<World>,
+    /// How many of the channels are used.
+    contexts: usize,
     members: Vec<Member>,
     pairs: Vec<Pair>,
     /// Counts what happens.
@@ -81,11 +97,11 @@ struct Program {
 }
 
 impl Program {
-    fn new(seed: u64) -> Program {
-        let ranks = 2 + (seed % 3) as u32;
+    /// One lane of all ranks.
+    fn world(seed: u64, ranks: u32) -> World {
         let (copy, full) = (seed % 5 < 2, if seed % 7 < 3 { 0.3 } else { 0.0 });
         let denial = if seed % 11 < 3 { 0.5 } else { 0.0 };
-        let mut world = World::new(ranks)
+        World::new(ranks)
             .seed(seed)
             .full(full)
             .fabric(|sim| {
@@ -103,20 +119,31 @@ impl Program {
                 config.oversubscribed = config.size.is_multiple_of(2);
                 config.announcements_per_sender = [64, 1, 3][config.size as usize % 3];
             })
-            .build();
+            .build()
+    }
+
+    fn new(seed: u64) -> Program {
+        let ranks = 2 + (seed % 3) as u32;
+        let mut world = Program::world(seed, ranks);
+        let threads = 1 + seed % 3;
+        let lanes = if threads > 1 { 1..3 } else { 1..1 };
+        let mut lanes: Vec<World> = lanes.map(|lane| Program::world(seed ^ lane << 40, ranks)).collect();
         let engines: Vec<_> = world.engines.drain(..).collect();
         let members = engines.into_iter().zip(0..).map(|(engine, rank)| {
             let mut process = Process::start().expect("nobody launched the tests");
             process.engine = engine;
             (process.job.rank, process.job.size) = (rank, ranks);
             process.start_world();
+            for (world, lane) in lanes.iter_mut().zip(1..) {
+                process.lanes.adopt(lane, world.engines.remove(0));
+            }
             let attached = Attached {
                 address: 8,
                 size: [60_000, 9000][seed as usize % 2],
                 automatic: seed.is_multiple_of(4),
             };
             process.requests.buffers.attach(Owner::Process, attached).expect("none before");
-            let threads = (0..1 + seed % 3).map(|_| Thread::Free).collect();
+            let threads = (0..threads).map(|_| Thread::Free).collect();
             Member {
                 process,
                 threads,
@@ -129,7 +156,8 @@ impl Program {
             }
         });
         let members = members.collect();
-        Program { world, members, pairs: Vec::new(), now: 0, met: BTreeMap::new() }
+        let contexts = if lanes.is_empty() { FIRST_LANE } else { CONTEXTS.len() };
+        Program { world, lanes, contexts, members, pairs: Vec::new(), now: 0, met: BTreeMap::new() }
     }
 
     fn meet(&mut self, what: &'static str) {
@@ -144,7 +172,7 @@ impl Program {
         let ranks = self.members.len();
         let source = (self.below(10) < 6).then(|| self.below(ranks) as u32);
         let tag = (self.below(10) < 6).then(|| self.below(3) as i32);
-        (self.below(2), source, tag)
+        (self.below(self.contexts), source, tag)
     }
 
     /// One look of a thread that is in a blocking call.
@@ -152,6 +180,12 @@ impl Program {
         let member = &mut self.members[rank];
         match &member.threads[thread] {
             Thread::Free => {}
+            Thread::Completes(form, list) => {
+                let (form, list) = (*form, list.clone());
+                if self.complete_several(rank, form, &list) {
+                    self.members[rank].threads[thread] = Thread::Free;
+                }
+            }
             &Thread::Waits(key) => {
                 match member.open.iter().position(|(other, _)| *other == key) {
                     // Another thread has completed it meanwhile, which real programs must not do.
@@ -165,11 +199,15 @@ impl Program {
             }
             &Thread::Probes(wanted, matched) => {
                 if matched {
-                    if let Some((message, status)) = member.process.engine.improbe(selector(wanted)) {
+                    if let Some((message, status)) =
+                        member.process.on_lane(LANES[wanted.0], |engine| engine.improbe(selector(wanted)))
+                    {
                         member.threads[thread] = Thread::Free;
                         self.matched(rank, message, status, wanted);
                     }
-                } else if let Some(status) = member.process.engine.iprobe(selector(wanted)) {
+                } else if let Some(status) =
+                    member.process.on_lane(LANES[wanted.0], |engine| engine.iprobe(selector(wanted)))
+                {
                     member.threads[thread] = Thread::Free;
                     self.receive(rank, (wanted.0, Some(status.source.0), Some(status.tag.0)), Some(thread));
                 }
@@ -194,7 +232,7 @@ impl Program {
         self.look_after_freed(rank);
         let open = self.members[rank].open.len();
         let some = self.below(open.max(1));
-        match self.below(30) {
+        match self.below(36) {
             0..3 => self.send(rank, None),
             3 => self.send(rank, Some(thread)),
             4..7 => {
@@ -228,29 +266,44 @@ impl Program {
             19 => self.probe(rank),
             20 => self.new_pair(rank),
             21..28 => self.act_on_pair(rank),
+            28..32 => self.call_completion(rank, thread),
+            32 => self.new_generalized(rank),
+            33 => self.tell_generalized(rank, some),
             _ => (0..open).rev().for_each(|index| {
                 self.complete(rank, index);
             }),
         }
     }
 
+    /// A round of progress of one lane of a rank, or of all.
+    fn move_on(&mut self, rank: usize, only: Option<usize>) -> bool {
+        let process = &mut self.members[rank].process;
+        let mut moved = only.is_none_or(|lane| lane == 0) && process.progress();
+        for (lane, other) in process.lanes.iter() {
+            moved |= only.is_none_or(|only| only == lane as usize) && other.help_silently();
+        }
+        moved
+    }
+
     fn progress(&mut self, turns: usize) {
         for _ in 0..turns {
             let rank = self.below(self.members.len());
-            self.members[rank].process.progress();
+            let lane = self.below(1 + self.lanes.len());
+            self.move_on(rank, Some(lane));
         }
     }
 }
 
 fn run(seed: u64) -> BTreeMap<&'static str, u64> {
     let mut program = Program::new(seed);
-    let steps = 20 + program.below(300);
+    // Every thread has a program of its own.
+    let steps = program.members[0].threads.len() * (20 + program.below(300));
     for _ in 0..steps {
         let rank = program.below(program.members.len());
         let thread = program.below(program.members[rank].threads.len());
         program.now += 1;
         program.act(rank, thread);
-        let turns = program.below(12);
+        let turns = program.below(12 * (1 + program.lanes.len()));
         program.progress(turns);
     }
     program.wind_up();
@@ -261,7 +314,7 @@ fn run(seed: u64) -> BTreeMap<&'static str, u64> {
 }
 
 /// What some of a hundred programs must have met, so that no kind of call is left out unnoticed.
-const KINDS: [&str; 14] = [
+const KINDS: [&str; 18] = [
     "buffer too small",
     "cancelled receive",
     "cancelled send",
@@ -269,6 +322,10 @@ const KINDS: [&str; 14] = [
     "empty message",
     "freed receive",
     "freed send",
+    "generalized request",
+    "list of one lane",
+    "list of several lanes",
+    "list without active ones",
     "matched probe",
     "partitioned start",
     "persistent ready send",

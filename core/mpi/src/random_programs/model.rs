@@ -1,7 +1,7 @@
 //! What must come of a random program: every message is received once and whole or cancelled, and in order.
 
 use super::operations::{IDENTITY, read};
-use super::{Open, Port, Program, ROOM, Thread};
+use super::{CONTEXTS, Open, Port, Program, ROOM, Thread};
 use crate::request::{Done, MpiStatus};
 use std::sync::Arc;
 use weft_datatype::Scratch;
@@ -143,7 +143,9 @@ impl Program {
     fn tell_short_ones(&mut self) {
         for rank in 0..self.members.len() {
             for from in 0..self.members.len() {
-                for (context, tag) in (0..2).flat_map(|context| (0..3).map(move |tag| (context, tag))) {
+                for (context, tag) in
+                    (0..CONTEXTS.len()).flat_map(|context| (0..3).map(move |tag| (context, tag)))
+                {
                     self.tell_short_ones_of(rank, from, context, tag);
                 }
             }
@@ -220,7 +222,7 @@ impl Program {
         let mut calm = 0;
         for _ in 0..200_000 {
             let rank = self.below(self.members.len());
-            let moved = self.members[rank].process.progress();
+            let moved = self.move_on(rank, None);
             let mut ended = false;
             if !moved {
                 for index in (0..self.members[rank].open.len()).rev() {
@@ -247,6 +249,7 @@ impl Program {
             for index in (0..self.members[rank].open.len()).rev() {
                 match self.members[rank].open[index].1 {
                     Open::Message(..) => self.take_message(rank, index),
+                    Open::Generalized(..) => self.tell_generalized(rank, index),
                     Open::Recv(..) | Open::Port(_, _, Port::Recv(_), _) => self.cancel(rank, index),
                     _ => {}
                 }
@@ -264,7 +267,7 @@ impl Program {
         }
         self.settle();
         for rank in 0..self.members.len() {
-            for context in 0..2 {
+            for context in 0..CONTEXTS.len() {
                 let sends = self.members.iter().flat_map(|member| &member.sends);
                 let missing = sends
                     .filter(|sent| (sent.to, sent.context) == (rank as u32, context))
@@ -287,12 +290,13 @@ impl Program {
                     Open::Port(_, _, _, Some(number)) | Open::Send(_, number, _) | Open::Recv(_, number) => {
                         panic!("operation {number} of rank {} does not end", member.process.job.rank)
                     }
-                    Open::Message(..) | Open::Flush(_) => panic!("a message or flush was forgotten"),
+                    Open::Message(..) | Open::Flush(_) | Open::Generalized(..) => {
+                        panic!("a message, flush or generalized request was forgotten")
+                    }
                 }
             }
             let process = &mut member.process;
-            assert!(process.requests.buffers.is_all_flushed(&mut process.engine));
-            assert!(process.engine.is_quiet(), "nothing is left under way");
+            assert!(process.is_quiet(), "nothing is left under way");
             assert!(member.sends.iter().all(|sent| sent.cancelled != sent.got_by.is_some()));
         }
     }

@@ -1,13 +1,14 @@
 //! The calls of a random program.
 
 use super::model::{Received, Sent, UNTOUCHED, Wanted};
-use super::{COMM, CONTEXTS, Open, Port, Program, ROOM, Thread};
-use crate::persistent::Operation;
-use crate::request::{Done, engine_handle, started_handle};
+use super::{COMM, CONTEXTS, LANES, Open, Port, Program, ROOM, Thread};
+use crate::lanes::request_handle;
+use crate::persistent::{Operation, Persistent};
+use crate::request::{Done, Local, engine_handle};
 use std::sync::Arc;
 use weft_datatype::Scratch;
-use weft_engine::{Envelope, MessageId, Selector, SendMode};
-use weft_types::{ErrorClass, PeerId, Rank, Tag};
+use weft_engine::{Envelope, MessageId, RequestId, Selector, SendMode, Started};
+use weft_types::{ErrorClass, Handle, PeerId, Rank, Tag};
 
 pub(super) fn selector((context, source, tag): Wanted) -> Selector {
     let context = CONTEXTS[context];
@@ -95,7 +96,7 @@ impl Program {
     }
 
     pub(super) fn send(&mut self, rank: usize, blocking: Option<usize>) {
-        let context = self.below(2);
+        let context = self.below(self.contexts);
         let message = self.message(rank, context);
         let number = message.0;
         let mode = match self.below(3) {
@@ -118,9 +119,15 @@ impl Program {
         mode: SendMode,
     ) -> u64 {
         self.members[rank].sends[number].synchronous = mode == SendMode::Synchronous;
-        let engine = &mut self.members[rank].process.engine;
-        let started = engine.send(envelope, mode, room.send_buf(0, room.len())).expect("all live");
-        self.keep(rank, Open::Send(started_handle(started), number, room))
+        let lane = LANES[self.members[rank].sends[number].context];
+        let buffer = room.send_buf(0, room.len());
+        let process = &mut self.members[rank].process;
+        let handle =
+            match process.on_lane(lane, |engine| engine.send(envelope, mode, buffer)).expect("all live") {
+                Started::Complete => engine_handle(RequestId::COMPLETE),
+                Started::Pending(request) => request_handle(request.in_lane(lane)),
+            };
+        self.keep(rank, Open::Send(handle, number, room))
     }
 
     /// Whether a receive is posted that this message will certainly get, so that a ready send is correct (section 3.4).
@@ -188,12 +195,14 @@ impl Program {
     pub(super) fn probe(&mut self, rank: usize) {
         let wanted = self.wanted();
         let matched = self.below(2) == 0;
-        let engine = &mut self.members[rank].process.engine;
+        let process = &mut self.members[rank].process;
+        let lane = LANES[wanted.0];
         if matched {
-            if let Some((message, status)) = engine.improbe(selector(wanted)) {
+            let found = process.on_lane(lane, |engine| engine.improbe(selector(wanted)));
+            if let Some((message, status)) = found {
                 self.matched(rank, message, status, wanted);
             }
-        } else if let Some(status) = engine.iprobe(selector(wanted)) {
+        } else if let Some(status) = process.on_lane(lane, |engine| engine.iprobe(selector(wanted))) {
             assert!(wanted.1.is_none_or(|source| source == status.source.0));
             assert!(wanted.2.is_none_or(|tag| tag == status.tag.0));
             self.receive(rank, (wanted.0, Some(status.source.0), Some(status.tag.0)), None);
@@ -201,9 +210,13 @@ impl Program {
     }
 
     pub(super) fn buffered(&mut self, rank: usize) {
-        let (number, envelope, room) = self.message(rank, 0);
+        let (number, envelope, room) = {
+            let context = self.below(self.contexts);
+            self.message(rank, context)
+        };
+        let lane = LANES[self.members[rank].sends[number].context];
         let process = &mut self.members[rank].process;
-        match process.buffered_send(COMM, envelope, &room.send_buf(0, room.len())) {
+        match process.buffered_send_in(lane, COMM, envelope, &room.send_buf(0, room.len())) {
             // Its memory belongs to the program again at once.
             Ok(handle) => {
                 fill(&room, &vec![0xEE; room.len()]);
@@ -227,8 +240,10 @@ impl Program {
         let room = room();
         let member = &mut self.members[rank];
         let mut buffer = room.recv_buf(0, capacity);
-        let early =
-            (looks > 0).then(|| member.process.engine.spin_recv(selector(wanted), &mut buffer, looks));
+        let early = (looks > 0).then(|| {
+            let process = &mut member.process;
+            process.on_lane(LANES[wanted.0], |engine| engine.spin_recv(selector(wanted), &mut buffer, looks))
+        });
         if let Some(completion) = early.flatten() {
             let number = member.recvs.len();
             member.recvs.push(Received::new(wanted, &room, capacity));
@@ -245,10 +260,12 @@ impl Program {
 
     fn post_into(&mut self, rank: usize, wanted: Wanted, room: &Arc<Scratch>, capacity: usize) -> u64 {
         let member = &mut self.members[rank];
-        let request = member.process.engine.recv(selector(wanted), room.recv_buf(0, capacity)).expect("room");
+        let (lane, buffer) = (LANES[wanted.0], room.recv_buf(0, capacity));
+        let process = &mut member.process;
+        let request = process.on_lane(lane, |engine| engine.recv(selector(wanted), buffer)).expect("room");
         let number = member.recvs.len();
         member.recvs.push(Received::new(wanted, room, capacity));
-        self.keep(rank, Open::Recv(engine_handle(request), number))
+        self.keep(rank, Open::Recv(request_handle(request.in_lane(lane)), number))
     }
 
     pub(super) fn block(&mut self, rank: usize, blocking: Option<usize>, key: u64) {
@@ -275,7 +292,7 @@ impl Program {
         let number = self.members[rank].recvs.len() - 1;
         if let Some((_, Open::Message(_, (context, ..)))) = self.members[rank].open.last_mut() {
             // The number of the receive travels in the channel's upper part.
-            *context += 2 * number;
+            *context += CONTEXTS.len() * number;
         }
     }
 
@@ -284,7 +301,7 @@ impl Program {
             return;
         };
         let number = match port {
-            Port::Send(to, tag, mode) => {
+            Port::Send(context, to, tag, mode) => {
                 let number = self.members[rank].sends.len();
                 let mut data = read(&room);
                 stamp(&mut data, rank, number);
@@ -292,14 +309,14 @@ impl Program {
                 self.members[rank].sends.push(Sent {
                     to,
                     tag,
-                    context: 0,
+                    context,
                     data,
                     synchronous: mode == SendMode::Synchronous,
                     ..Sent::default()
                 });
                 if mode == SendMode::Ready {
                     if self.below(4) > 0 {
-                        self.post(to as usize, (0, Some(rank as u32), Some(tag)), ROOM);
+                        self.post(to as usize, (context, Some(rank as u32), Some(tag)), ROOM);
                     }
                     if !self.is_awaited(rank, number) {
                         self.members[rank].sends.pop();
@@ -327,9 +344,9 @@ impl Program {
     }
 
     pub(super) fn new_port(&mut self, rank: usize) {
-        let comm_world = 0;
+        let context = self.below(self.contexts);
         if self.below(2) == 0 {
-            let (number, envelope, room) = self.message(rank, comm_world);
+            let (number, envelope, room) = self.message(rank, context);
             let Sent { to, tag, .. } = self.members[rank].sends[number];
             self.members[rank].sends.pop();
             let buffer = room.send_buf(0, room.len());
@@ -340,15 +357,20 @@ impl Program {
                 SendMode::Standard if self.below(2) == 0 => Operation::Buffered(Some(envelope), buffer),
                 _ => Operation::Send(Some(envelope), mode, buffer),
             };
-            let handle = self.members[rank].process.persistent(operation, COMM).expect("room");
-            self.keep(rank, Open::Port(handle, room, Port::Send(to, tag, mode), None));
+            let handle = self.new_persistent(rank, operation, context);
+            self.keep(rank, Open::Port(handle, room, Port::Send(context, to, tag, mode), None));
         } else {
             let (_, source, tag) = self.wanted();
-            let (wanted, room) = ((comm_world, source, tag), room());
+            let (wanted, room) = ((context, source, tag), room());
             let operation = Operation::Receive(Some(selector(wanted)), room.recv_buf(0, ROOM));
-            let handle = self.members[rank].process.persistent(operation, COMM).expect("room");
+            let handle = self.new_persistent(rank, operation, context);
             self.keep(rank, Open::Port(handle, room, Port::Recv(wanted), None));
         }
+    }
+
+    fn new_persistent(&mut self, rank: usize, operation: Operation, context: usize) -> Handle {
+        let persistent = Persistent::new(operation, COMM, LANES[context]);
+        self.members[rank].process.requests.insert(Local::Persistent(Box::new(persistent))).expect("room")
     }
 
     pub(super) fn cancel(&mut self, rank: usize, index: usize) {
@@ -386,12 +408,17 @@ impl Program {
                 }
                 return false;
             }
+            Open::Generalized(..) => return self.complete_generalized(rank, index),
             Open::Message(..) | Open::Port(_, _, _, None) => return false,
         };
         if !process.is_done(handle) {
             return false;
         }
+        let seen = process.requests.peek(&process.engine, handle);
         let done = process.finish(handle);
+        assert_eq!(seen.status, done.status, "MPI_Request_get_status showed something else");
+        let class = |done: &Done| done.error.as_ref().map(|error| error.class());
+        assert_eq!(class(&seen), class(&done), "MPI_Request_get_status showed another error");
         assert!(done.error.is_none() || !is_send, "{:?}", done.error);
         match open {
             Open::Port(handle, room, port, _) => {
@@ -421,12 +448,12 @@ impl Program {
 
     pub(super) fn take_message(&mut self, rank: usize, index: usize) {
         let (_, Open::Message(message, (place, ..))) = self.members[rank].open[index].clone() else { return };
-        let number = place / 2;
+        let (number, lane) = (place / CONTEXTS.len(), LANES[place % CONTEXTS.len()]);
         let member = &mut self.members[rank];
         member.open.remove(index);
         let room = member.recvs[number].room.recv_buf(0, ROOM);
-        let request = member.process.engine.imrecv(message, room).expect("probed");
-        self.keep(rank, Open::Recv(engine_handle(request), number));
+        let request = member.process.on_lane(lane, |engine| engine.imrecv(message, room)).expect("probed");
+        self.keep(rank, Open::Recv(request_handle(request.in_lane(lane)), number));
     }
 }
 

@@ -104,18 +104,27 @@ impl Pair {
         }
     }
 
-    fn complete(&mut self, program: &mut Program, rank: usize) -> bool {
-        let mut ended = false;
-        if self.send.rank == rank && self.unready.is_empty() && self.send.complete(program) {
+    fn complete_send(&mut self, program: &mut Program) -> bool {
+        let ended = self.send.complete(program);
+        if ended {
+            assert!(self.unready.is_empty(), "a send has ended of which some partitions are not ready");
             // Whatever is still under way must not come from here any more.
             set(&self.send.cut.memory, 0..self.send.cut.total(), |_| 0);
-            ended = true;
-        }
-        if self.recv.rank == rank && self.recv.complete(program) {
-            self.check(0..self.recv.cut.total());
-            ended = true;
         }
         ended
+    }
+
+    fn complete_recv(&mut self, program: &mut Program) -> bool {
+        let ended = self.recv.complete(program);
+        if ended {
+            self.check(0..self.recv.cut.total());
+        }
+        ended
+    }
+
+    fn complete(&mut self, program: &mut Program, rank: usize) -> bool {
+        let sent = self.send.rank == rank && self.complete_send(program);
+        self.recv.rank == rank && self.complete_recv(program) || sent
     }
 }
 
@@ -191,6 +200,24 @@ impl Program {
         let mut pairs = std::mem::take(&mut self.pairs);
         let ended = pairs.iter_mut().fold(false, |ended, pair| pair.complete(self, rank) | ended);
         self.pairs = pairs;
+        ended
+    }
+
+    /// Partitioned requests of `rank`, and whether each is active.
+    pub(super) fn partitioned(&self, rank: usize) -> Vec<(Handle, bool)> {
+        let ends = self.pairs.iter().flat_map(|pair| [&pair.send, &pair.recv]);
+        ends.filter(|end| end.rank == rank).map(|end| (end.request, end.active)).collect()
+    }
+
+    /// Completes this partitioned request if it is done; whether it was.
+    pub(super) fn complete_partitioned(&mut self, rank: usize, request: Handle) -> bool {
+        let ours = |pair: &Pair| pair.send.request == request && pair.send.rank == rank;
+        let theirs = |pair: &Pair| pair.recv.request == request && pair.recv.rank == rank;
+        let Some(index) = self.pairs.iter().position(|pair| ours(pair) || theirs(pair)) else { return false };
+        let mut ended = false;
+        self.with_pair(index, |pair, program| {
+            ended = if ours(pair) { pair.complete_send(program) } else { pair.complete_recv(program) };
+        });
         ended
     }
 

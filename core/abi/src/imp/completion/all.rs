@@ -17,13 +17,7 @@ use crate::watch::Awaited;
 
 /// Whether all requests from `*from` on are done; moves `*from` past those that are, so that a long array is walked once.
 pub(in crate::imp) fn all_done(process: &Process, requests: &[MPI_Request], from: &mut usize) -> bool {
-    while let Some(request) = requests.get(*from) {
-        if !process.is_done(request.handle()) {
-            return false;
-        }
-        *from += 1;
-    }
-    true
+    process.requests.all_done(&process.engine, requests, from)
 }
 
 /// `MPI_Waitall` (section 3.7.5).

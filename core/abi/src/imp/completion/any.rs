@@ -6,7 +6,7 @@ use weft::Process;
 use weft::request::{Done, MpiStatus};
 use weft_types::abi;
 
-use super::{array, count_active, instead_of_remembered, is_active, report, take_or_progress};
+use super::{array, count_active, instead_of_remembered, report, take_or_progress};
 use crate::ctypes::*;
 use crate::gate;
 use crate::imp::status;
@@ -15,8 +15,8 @@ use crate::threads;
 use crate::watch::Awaited;
 
 /// The first request that is active and done.
-pub(in crate::imp) fn first_done(process: &mut Process, requests: &[MPI_Request]) -> Option<usize> {
-    requests.iter().position(|&request| is_active(process, request) && process.is_done(request.handle()))
+pub(in crate::imp) fn first_done(process: &Process, requests: &[MPI_Request]) -> Option<usize> {
+    process.requests.first_done(&process.engine, requests)
 }
 
 /// `MPI_Waitany` (section 3.7.5).

@@ -85,3 +85,42 @@ unsafe fn set_error(status: *mut MPI_Status, code: c_int) {
         unsafe { (*status).error = code };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_types::{Error, ErrorClass};
+
+    /// What a status holds before a call.
+    const UNTOUCHED: c_int = -7;
+
+    /// Of any mixture of ends: without an error no `MPI_ERROR` is written, with one all are (sections 3.2.5 and 3.7.5).
+    #[test]
+    fn with_an_error_every_status_says_how_its_request_ended() {
+        for failed in 0_u32..1 << 6 {
+            let blank = || MPI_Status { source: 0, tag: 0, error: UNTOUCHED, internal: [0; 5] };
+            let mut statuses: Vec<MPI_Status> = std::iter::repeat_with(blank).take(6).collect();
+            for pointer in [statuses.as_mut_ptr(), std::ptr::null_mut()] {
+                let mut several = Several::new(pointer);
+                for index in 0..6 {
+                    let result = match failed >> index & 1 {
+                        0 => Ok(()),
+                        _ => Err(Raised::from(Error::new(ErrorClass::TRUNCATE, "too long"))),
+                    };
+                    // SAFETY: as many statuses as requests, or none.
+                    unsafe { several.ended(result) };
+                }
+                let code = several.result().map_err(|raised| raised.code()).err();
+                assert_eq!(code, (failed != 0).then_some(abi::MPI_ERR_IN_STATUS), "ends {failed:06b}");
+            }
+            for (index, status) in statuses.iter().enumerate() {
+                let expected = match (failed, failed >> index & 1) {
+                    (0, _) => UNTOUCHED,
+                    (_, 0) => abi::MPI_SUCCESS,
+                    _ => abi::MPI_ERR_TRUNCATE,
+                };
+                assert_eq!(status.error, expected, "status {index} with ends {failed:06b}");
+            }
+        }
+    }
+}

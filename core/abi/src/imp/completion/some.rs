@@ -5,7 +5,7 @@ use std::ffi::c_int;
 use weft::Process;
 use weft_types::abi;
 
-use super::{array, complete_all, count_active, instead_of_remembered, is_active};
+use super::{array, complete_all, count_active, instead_of_remembered};
 use crate::ctypes::*;
 use crate::gate;
 use crate::raise::Raised;
@@ -14,13 +14,7 @@ use crate::watch::Awaited;
 
 /// The indices of all requests that are active and done; `None` when there is none.
 pub(in crate::imp) fn some_done(process: &Process, requests: &[MPI_Request]) -> Option<Vec<usize>> {
-    let done: Vec<usize> = requests
-        .iter()
-        .enumerate()
-        .filter(|&(_, &request)| is_active(process, request) && process.is_done(request.handle()))
-        .map(|(index, _)| index)
-        .collect();
-    (!done.is_empty()).then_some(done)
+    process.requests.some_done(&process.engine, requests)
 }
 
 /// Reports what a "some" call found.

@@ -4,6 +4,7 @@
  *
  * Covers: 6.3, 6.4, 6.9.1, 6.9.6
  * Ranks: 2 4 5
+ * Env: WEFT_TRANSPORT=auto
  * Timeout: 120
  */
 #include "counter.h"

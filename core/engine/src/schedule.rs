@@ -211,6 +211,15 @@ pub(crate) struct Schedules {
 }
 
 impl Schedules {
+    /// A place for one that is under way.
+    #[inline]
+    fn slot(&mut self) -> u32 {
+        self.free.pop().unwrap_or_else(|| {
+            self.active.push(None);
+            self.active.len() as u32 - 1
+        })
+    }
+
     /// Room for a run, of an earlier one if there is any.
     fn activate(&mut self, ScheduleRun { run, then }: ScheduleRun) -> Box<Active> {
         match self.spares.pop() {
@@ -257,7 +266,24 @@ impl Engine {
     /// `MPI_ERR_NO_MEM` when all request slots are in use, `MPI_ERR_COUNT` when scratch memory in the datatype's layout
     /// does not fit 64 bits. What goes wrong later is the request's error.
     pub fn start_schedule(&mut self, run: ScheduleRun) -> Result<RequestId> {
-        self.start_or_fail(run, None)
+        let schedules = &mut self.state.schedules;
+        let mut active = schedules.activate(run);
+        let lowered = self.lower(&active.run)?;
+        if lowered.is_none() {
+            active.prepare(&mut self.state.schedules.pool)?;
+        }
+        let request = self.new_plain()?;
+        active.request = request;
+        let slot = self.state.schedules.slot();
+        match lowered {
+            Some(lowered) => self.hand_over(slot, active, &lowered),
+            None => {
+                active.error = self.loss_in(&active.run);
+                self.advance(slot, active);
+                self.notice_schedules();
+            }
+        }
+        Ok(request)
     }
 
     /// Starts a collective that has failed at this process before its first message, for the others' sake: they get what they
@@ -265,32 +291,15 @@ impl Engine {
     ///
     /// # Errors
     /// As [`Engine::start_schedule`].
+    #[cold]
     pub fn start_failed_schedule(&mut self, run: ScheduleRun, why: Error) -> Result<RequestId> {
-        self.start_or_fail(run, Some(why))
-    }
-
-    fn start_or_fail(&mut self, run: ScheduleRun, why: Option<Error>) -> Result<RequestId> {
-        let schedules = &mut self.state.schedules;
-        let mut active = schedules.activate(run);
-        let lowered = if why.is_none() { self.lower(&active.run)? } else { None };
-        if lowered.is_none() {
-            active.prepare(&mut self.state.schedules.pool)?;
-        }
+        let mut active = self.state.schedules.activate(run);
+        active.prepare(&mut self.state.schedules.pool)?;
         let request = self.new_plain()?;
-        active.request = request;
-        let schedules = &mut self.state.schedules;
-        let slot = schedules.free.pop().unwrap_or_else(|| {
-            schedules.active.push(None);
-            schedules.active.len() as u32 - 1
-        });
-        match lowered {
-            Some(lowered) => self.hand_over(slot, active, &lowered),
-            None => {
-                active.error = why.or_else(|| self.loss_in(&active.run));
-                self.advance(slot, active);
-                self.notice_schedules();
-            }
-        }
+        (active.request, active.error) = (request, Some(why));
+        let slot = self.state.schedules.slot();
+        self.advance(slot, active);
+        self.notice_schedules();
         Ok(request)
     }
 

@@ -105,6 +105,7 @@ impl Engine {
     /// # Errors
     /// None today; a fabric may need resources later.
     pub fn new(config: EngineConfig, transports: Transports) -> Result<Engine> {
+        let keeps_pinned = config.keep_registered;
         let stopwatch = Stopwatch::new(config.clock);
         let state = State {
             config,
@@ -131,7 +132,7 @@ impl Engine {
             changes: 0,
             ended_watched: false,
             wary: false,
-            zero_copies: ZeroCopies::default(),
+            zero_copies: ZeroCopies::new(keeps_pinned),
             lenders: Vec::new(),
             stopwatch,
             offers: 0,

@@ -217,6 +217,8 @@ pub struct EngineConfig {
     pub gaps: Gaps,
     /// How announced messages travel where devices can move them.
     pub rendezvous: Rendezvous,
+    /// Whether memory that devices pin stays registered for later messages where the kernel tells what becomes of it.
+    pub keep_registered: bool,
     /// Where the time of messages comes from that can come in two ways.
     pub clock: Clock,
 }
@@ -240,6 +242,7 @@ impl EngineConfig {
             piece: 32 << 10,
             gaps: Gaps::Auto,
             rendezvous: Rendezvous::Auto,
+            keep_registered: true,
             clock: Clock::Machine,
         }
     }

@@ -398,7 +398,7 @@ fn open_one(job: &Job, parameters: &Parameters, between: &Between, cards: &Cards
     };
     opener.provider = fabric.provider().or(opener.provider);
     if between.needs_device && !fabric.drives_a_device() {
-        let chosen = fabric.why().unwrap_or_default();
+        let chosen = fabric.why(parameters.keep_registered).unwrap_or_default();
         let chosen = chosen.lines().next().unwrap_or_default();
         return Err(Error::new(
             ErrorClass::OTHER,
@@ -408,7 +408,7 @@ fn open_one(job: &Job, parameters: &Parameters, between: &Between, cards: &Cards
             ),
         ));
     }
-    let why = fabric.why().unwrap_or_default();
+    let why = fabric.why(parameters.keep_registered).unwrap_or_default();
     let mut why = why.lines();
     let chosen = why.next().unwrap_or_default();
     if job.rank == 0 {
@@ -421,11 +421,18 @@ fn open_one(job: &Job, parameters: &Parameters, between: &Between, cards: &Cards
         }
     }
     if parameters.verbose > u32::from(job.rank != 0) {
-        let protocols = fabric.protocols(parameters.rendezvous.into(), parameters.eager_limit);
+        let protocols = fabric.protocols(
+            parameters.rendezvous.into(),
+            parameters.eager_limit,
+            parameters.keep_registered,
+        );
         eprintln!("weft: {chosen}; messages {}", protocols.join("; "));
         // Of the rest, which may be long, whoever asks for more hears.
         match parameters.verbose {
-            0 | 1 => fabric.registered_memory().iter().for_each(|line| eprintln!("weft:   {line}")),
+            0 | 1 => fabric
+                .registered_memory(parameters.keep_registered)
+                .iter()
+                .for_each(|line| eprintln!("weft:   {line}")),
             _ => why.for_each(|line| eprintln!("weft: {line}")),
         }
     }

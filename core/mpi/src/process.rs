@@ -169,6 +169,7 @@ impl Process {
                 params::Gaps::Stream => weft_engine::Gaps::Stream,
             },
             rendezvous: parameters.rendezvous.into(),
+            keep_registered: parameters.keep_registered,
             ..defaults
         };
         let ways = crate::fabric::choose(&job, &parameters)?;

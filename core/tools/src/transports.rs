@@ -33,6 +33,7 @@ pub(crate) fn parameters(variable: &impl Fn(&str) -> Option<String>) -> weft_typ
         "WEFT_PARTITION",
         "WEFT_RAILS",
         "WEFT_RENDEZVOUS",
+        "WEFT_KEEP_REGISTERED",
         "WEFT_OFI_PROVIDER",
         "WEFT_OFI_TAGS",
         "WEFT_LINK_MTU",
@@ -56,8 +57,14 @@ pub fn text(variable: impl Fn(&str) -> Option<String>) -> Result<String, String>
         // What a device does with messages, and which devices a library finds, they say when they are open.
         match open(route, &parameters) {
             Ok(fabric) => {
-                route.protocols = fabric.protocols(parameters.rendezvous.into(), parameters.eager_limit);
-                opened = fabric.why().map_or_else(String::new, |why| format!("opened here  {why}\n"));
+                route.protocols = fabric.protocols(
+                    parameters.rendezvous.into(),
+                    parameters.eager_limit,
+                    parameters.keep_registered,
+                );
+                opened = fabric
+                    .why(parameters.keep_registered)
+                    .map_or_else(String::new, |why| format!("opened here  {why}\n"));
                 if route.rdma && !fabric.drives_a_device() {
                     opened += "note: what could be opened drives no such RDMA device as was planned; a job says so, and with WEFT_RDMA=require it ends\n";
                 }

@@ -162,6 +162,8 @@ parameters! {
         "How large messages with gaps (noncontiguous datatypes) travel inside a node: read (one copy, by the receiver, from layout to layout), stream (packed and unpacked piece by piece by both ends), auto (what costs less).";
     rendezvous: Rendezvous = "auto", "WEFT_RENDEZVOUS",
         "How large messages travel between nodes: read (the receiver's device reads the sender's memory), write (the sender's device writes into the receiver's), stream (copied packet by packet), auto (what costs less). Where memory cannot be registered they are streamed.";
+    keep_registered: bool = "yes", "WEFT_KEEP_REGISTERED",
+        "Whether memory that was registered with an RDMA device for a large message stays registered for the next one where the device pins its pages and does not follow what the program maps (no on-demand paging). A thread is told by the kernel what is unmapped (userfaultfd), and unmapping such memory waits for it. no, or where the kernel does not tell: registered for each message that is worth it.";
     node_collectives: Choice = "auto", "WEFT_NODE_COLLECTIVES",
         "Whether blocking collectives inside a node go by flags in shared memory (auto, yes) or by messages (no). The same on all ranks.";
     offload: Choice = "auto", "WEFT_OFFLOAD",

@@ -1,6 +1,6 @@
 //! What the RDMA devices of a host allow, for whoever looks before a job does.
 
-use super::told::kept_by_devices;
+use super::told::{Kept, kept_by_devices};
 use crate::zero_copy::MOST_REGIONS;
 use std::net::IpAddr;
 use weft_api::verbs::Hca;
@@ -29,8 +29,13 @@ pub struct DeviceLimits {
 
 impl DeviceLimits {
     /// What becomes of memory that was registered for a message, and why.
-    pub fn registered_memory(&self) -> &'static str {
-        kept_by_devices(self.follows_mappings)
+    pub fn registered_memory(&self) -> String {
+        kept_by_devices(&Kept::of(self.follows_mappings, true))
+    }
+
+    /// Whether it is kept for the next message.
+    pub fn keeps_registered(&self) -> bool {
+        !matches!(Kept::of(self.follows_mappings, true), Kept::Never(_))
     }
 }
 

@@ -2,6 +2,7 @@
 //! length travel, and what becomes of registered memory.
 
 use super::Fabric;
+use crate::zero_copy::can_be_kept;
 use std::net::IpAddr;
 use weft_api::verbs::Hca;
 use weft_api::zero_copy::ZeroCopy;
@@ -39,12 +40,12 @@ pub(super) fn rails_of(mut choices: Vec<Choice>, rail: Option<&str>, rails: u32)
     [best].into_iter().chain(other.filter(|_| rails > 1)).collect()
 }
 
-/// What the choice between reads, writes and copies depends on.
-pub(crate) fn costs(can: &ZeroCopy, capabilities: &Capabilities) -> RendezvousCosts {
+/// What the choice between reads, writes and copies depends on; `kept`: registered memory stays so for the next message.
+pub(crate) fn costs(can: &ZeroCopy, capabilities: &Capabilities, kept: bool) -> RendezvousCosts {
     RendezvousCosts {
         read: can.get,
         write: can.put,
-        kept: can.follows_mappings,
+        kept,
         registration: can.registration,
         registration_per_byte: can.registration_per_byte,
         read_latency: can.get_latency,
@@ -59,8 +60,8 @@ const ANY: PeerId = PeerId(0);
 
 impl Fabric {
     /// What was chosen inside the fabric and why, where there was a choice; lines. The first has the devices that carry its
-    /// messages; the second, where there is registered memory, what becomes of that.
-    pub fn why(&self) -> Option<String> {
+    /// messages; the second, where there is registered memory, what becomes of that (`keeps`: as `WEFT_KEEP_REGISTERED`).
+    pub fn why(&self, keeps: bool) -> Option<String> {
         let (first, rest) = match self {
             Fabric::Softroce(rdma) => {
                 let mtu = rdma.hca().limits().mtu;
@@ -105,7 +106,7 @@ impl Fabric {
             one if one.len() == 1 => format!("one rail, {}", one[0]),
             all => format!("{} rails, {}", all.len(), all.join(" and ")),
         };
-        let memory = self.registered_memory().map_or_else(String::new, |memory| format!("\n  {memory}"));
+        let memory = self.registered_memory(keeps).map_or_else(String::new, |memory| format!("\n  {memory}"));
         Some(format!("{first}; {rails}{memory}{rest}"))
     }
 
@@ -125,8 +126,8 @@ impl Fabric {
         }
     }
 
-    /// What becomes of memory that was registered for a message, and why; `None` where none is.
-    pub fn registered_memory(&self) -> Option<String> {
+    /// What becomes of memory that was registered for a message, and why; `None` where none is. `keeps`: as `WEFT_KEEP_REGISTERED`.
+    pub fn registered_memory(&self, keeps: bool) -> Option<String> {
         let can = self.zero_copy(ANY)?;
         let who = match self {
             Fabric::Softroce(_) => Device::Emulator,
@@ -140,13 +141,13 @@ impl Fabric {
             }
             _ => None,
         };
-        Some(format!("{}{}", kept(who, can.follows_mappings), costs.unwrap_or_default()))
+        Some(format!("{}{}", kept(who, &Kept::of(can.follows_mappings, keeps)), costs.unwrap_or_default()))
     }
 
     /// Message lengths, and how those between processes that this fabric joins travel: what the engine does by the costs that
     /// the opened devices have. `said`: what the user says (`WEFT_RENDEZVOUS`); `eager`: bytes of the longest message that is
-    /// sent without asking (`WEFT_EAGER_LIMIT`).
-    pub fn protocols(&self, said: Rendezvous, eager: u32) -> Vec<String> {
+    /// sent without asking (`WEFT_EAGER_LIMIT`); `keeps`: as `WEFT_KEEP_REGISTERED`.
+    pub fn protocols(&self, said: Rendezvous, eager: u32, keeps: bool) -> Vec<String> {
         let capabilities = self.capabilities(ANY);
         let eager = eager.min(EAGER_MOST);
         let inline = capabilities.max_inline.min(eager as usize);
@@ -172,7 +173,11 @@ impl Fabric {
                 bytes(least)
             ));
         }
-        lines.extend(long_messages(said, can.map(|can| costs(&can, &capabilities)).as_ref(), eager));
+        let costs = can.map(|can| {
+            let kept = can.follows_mappings || can_be_kept(keeps).is_ok();
+            costs(&can, &capabilities, kept)
+        });
+        lines.extend(long_messages(said, costs.as_ref(), eager));
         lines
     }
 }
@@ -196,27 +201,48 @@ enum Device {
     Software,
 }
 
-/// What becomes of memory that is registered with a device of the kernel's.
-pub(super) const fn kept_by_devices(follows: bool) -> &'static str {
-    kept(Device::Pages, follows)
+/// Whether registered memory stays so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Kept {
+    /// The device follows mappings.
+    Always,
+    /// The kernel tells of changes.
+    Watched,
+    /// It does not, and why.
+    Never(String),
 }
 
-const fn kept(who: Device, follows: bool) -> &'static str {
-    match (who, follows) {
+impl Kept {
+    pub(super) fn of(follows: bool, keeps: bool) -> Kept {
+        match can_be_kept(keeps) {
+            _ if follows => Kept::Always,
+            Ok(()) => Kept::Watched,
+            Err(why) => Kept::Never(why),
+        }
+    }
+}
+
+/// What becomes of memory that is registered with a device of the kernel's.
+pub(super) fn kept_by_devices(how: &Kept) -> String {
+    kept(Device::Pages, how)
+}
+
+fn kept(who: Device, how: &Kept) -> String {
+    match (who, how) {
         (Device::Emulator, _) => {
-            "registered memory is kept for later messages: the emulator goes by addresses, whatever is mapped there"
+            "registered memory is kept for later messages: the emulator goes by addresses, whatever is mapped there".into()
         }
         (Device::Software, _) => {
-            "registered memory is kept for later messages: the provider copies by addresses, whatever is mapped there"
+            "registered memory is kept for later messages: the provider copies by addresses, whatever is mapped there".into()
         }
-        (Device::Pages | Device::Provider, true) => {
-            "registered memory is kept for later messages: the device follows what the program maps and unmaps (on-demand paging)"
+        (_, Kept::Always) => {
+            "registered memory is kept for later messages: the device follows what the program maps and unmaps (on-demand paging)".into()
         }
-        (Device::Pages, false) => {
-            "registered memory is given back with each message: the device pins pages (no on-demand paging), and nothing tells that the program unmaps them"
+        (_, Kept::Watched) => {
+            "registered memory is kept for later messages: the device pins pages (no on-demand paging), and the kernel tells what the program unmaps (userfaultfd)".into()
         }
-        (Device::Provider, false) => {
-            "registered memory is given back with each message: the device pins pages, and nothing tells that the program unmaps them"
+        (_, Kept::Never(why)) => {
+            format!("registered memory is given back with each message: the device pins pages (no on-demand paging), and nothing tells that the program unmaps them ({why})")
         }
     }
 }

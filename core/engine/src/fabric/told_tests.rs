@@ -26,7 +26,7 @@ fn every_rail_that_was_opened_is_told_in_the_first_line() {
     {
         let fabric = emulated(rails);
         assert_eq!(fabric.rails().len(), rails as usize);
-        let why = fabric.why().expect("told");
+        let why = fabric.why(true).expect("told");
         assert!(why.lines().next().is_some_and(|line| line.contains(told)), "{why}");
     }
 }
@@ -121,29 +121,39 @@ fn long_messages_are_told_with_the_border_that_the_engine_takes() {
 fn the_emulator_tells_what_its_own_costs_lead_to() {
     let fabric = emulated(1);
     let can = fabric.zero_copy(ANY).expect("registered memory");
-    let plan = weft_proto::rendezvous::choose(Rendezvous::Auto, &costs(&can, &fabric.capabilities(ANY)));
-    let told = fabric.protocols(Rendezvous::Auto, 64 << 10).join("\n");
+    let plan =
+        weft_proto::rendezvous::choose(Rendezvous::Auto, &costs(&can, &fabric.capabilities(ANY), true));
+    let told = fabric.protocols(Rendezvous::Auto, 64 << 10, true).join("\n");
     assert_eq!(told.contains("read by the receiver"), plan.read, "{told}");
     assert!(told.contains("up to 64 KiB"), "{told}");
-    let read = fabric.protocols(Rendezvous::Read, 64 << 10).join("\n");
+    let read = fabric.protocols(Rendezvous::Read, 64 << 10, true).join("\n");
     assert!(read.contains("longer: announced, then read by the receiver"), "{read}");
 }
 
 #[test]
 fn what_becomes_of_registered_memory_is_told_with_the_reason() {
     let fabric = emulated(1);
-    let why = fabric.why().expect("told");
+    let why = fabric.why(true).expect("told");
     assert!(why.lines().nth(1).is_some_and(|line| line.contains("registered memory is kept")), "{why}");
-    for (who, follows, words) in [
-        (Device::Pages, true, "is kept for later messages: the device follows"),
+    let never = Kept::Never("why not".into());
+    for (who, how, words) in [
+        (Device::Pages, &Kept::Always, "is kept for later messages: the device follows"),
+        (Device::Pages, &Kept::Watched, "is kept for later messages: the device pins pages"),
+        (Device::Provider, &Kept::Watched, "the kernel tells what the program unmaps (userfaultfd)"),
         (
             Device::Pages,
-            false,
+            &never,
             "is given back with each message: the device pins pages (no on-demand paging)",
         ),
-        (Device::Provider, false, "is given back with each message"),
-        (Device::Software, true, "the provider copies by addresses"),
+        (Device::Provider, &never, "nothing tells that the program unmaps them (why not)"),
+        (Device::Software, &Kept::Always, "the provider copies by addresses"),
     ] {
-        assert!(kept(who, follows).contains(words), "{who:?}");
+        assert!(kept(who, how).contains(words), "{who:?}");
     }
+}
+
+#[test]
+fn what_the_user_wants_is_told_as_the_reason() {
+    assert_eq!(Kept::of(true, false), Kept::Always, "whatever the user wants");
+    assert_eq!(Kept::of(false, false), Kept::Never("WEFT_KEEP_REGISTERED=no".into()));
 }

@@ -2,9 +2,11 @@
 //!
 //! A *lease* is the right to use a region; what is leased stays. A device that follows mappings (on-demand paging, the
 //! emulator) keeps a region good whatever the program does with its memory, so that regions without a lease are kept until
-//! their room is needed. On other devices a region means the pages that were there when it was registered, which the program
-//! may have unmapped since; nobody tells (see the crate's readme), so there a region goes with its last lease. A lease ends when its request does, before the program can know that it
-//! may give the memory back; only who frees a request that is under way may know it sooner (from what the other process says), so then nothing is shared any more.
+//! their room is needed ([`Keeping::Always`]). On other devices a region means the pages that were there when it was registered, which the program
+//! may have unmapped since. Where the kernel tells that ([`Keeping::Watched`]), a region is kept until it has; it is found only where nothing has changed. Where nobody
+//! tells, and of memory that cannot be watched, a region goes with its last lease ([`Keeping::Never`]). A lease ends when its request does, before the program can know that it
+//! may give the memory back; only who frees a request that is under way may know it sooner (from what the other process says), so then nothing is shared any more that is not
+//! watched.
 //!
 //! What others are let into is leased *alone*: nobody else finds the region, so that it can be taken back from them at once. Its
 //! holder may release it and ask for it again ([`Cache::again`]): it is there unless the device or the bounds have had it since.
@@ -12,6 +14,7 @@
 use std::collections::BTreeMap;
 use weft_api::verbs::Access;
 use weft_api::zero_copy::{MemoryRange, Region, RegionId, Unregistered};
+use weft_mappings::Spot;
 
 /// A region that is in use, until [`Cache::release`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +45,41 @@ struct Entry {
     /// Whether it has one holder, and is not found by others.
     alone: bool,
     serial: u64,
+    /// Tells whether its pages are those that are registered; `None`: nobody does, or there is no need.
+    spot: Option<Spot>,
+    /// Its memory has changed: nobody finds it.
+    hidden: bool,
+    /// Whether it was found by a later lease.
+    paid: bool,
+}
+
+/// Tells of memory whether it has changed ([`weft_mappings::Watch`]).
+pub(crate) trait Watcher: std::fmt::Debug + Send {
+    fn begin(&self, range: MemoryRange) -> Option<Spot>;
+    fn is_good(&self, spot: Spot) -> bool;
+    fn is_marked(&self, spot: Spot) -> bool;
+    fn changes(&self) -> u32;
+    fn end(&self, spot: Spot);
+}
+
+/// Whether regions without a lease are kept.
+#[derive(Debug)]
+pub(crate) enum Keeping {
+    /// They are good whatever the program does.
+    Always,
+    /// As long as their memory has not changed.
+    Watched(Box<dyn Watcher>),
+    /// Nobody would tell.
+    Never,
+}
+
+impl Keeping {
+    fn watcher(&self) -> Option<&dyn Watcher> {
+        match self {
+            Keeping::Watched(watcher) => Some(&**watcher),
+            _ => None,
+        }
+    }
 }
 
 /// Where regions come from.
@@ -55,9 +93,14 @@ pub(crate) trait Registrar {
 pub(crate) struct Cache {
     most_regions: usize,
     most_bytes: u64,
-    keeps: bool,
-    /// Whether a region that is leased is found by others.
+    keeping: Keeping,
+    /// Whether a region that is leased and not watched is found by others.
     shares: bool,
+    /// The watcher's changes when marked regions were looked for last.
+    seen: u32,
+    /// Memory that was asked for and is worth registering only if it is again; the next one takes the place of an old one.
+    asked: [Asked; ASKED],
+    next_asked: usize,
     entries: Vec<Option<Entry>>,
     free: Vec<u32>,
     /// Entries that are found, by where they begin.
@@ -83,13 +126,34 @@ pub(crate) struct Counts {
 /// none of these are registered again, which costs time and is no error.
 const LOOK_BACK: usize = 8;
 
+/// Ranges that are remembered although they are not registered.
+const ASKED: usize = 64;
+
+/// Memory that begins somewhere.
+#[derive(Clone, Copy, Debug, Default)]
+struct Asked {
+    start: u64,
+    /// Messages since it was registered last, or at all.
+    times: u32,
+    /// Of how many it is registered. Twice as many with each time that it changed before its region was used again.
+    needed: u32,
+}
+
+/// Messages of which memory is registered that nothing is known of.
+const ASKED_FIRST: u32 = 2;
+/// The same of memory that has always changed so far.
+const ASKED_AT_MOST: u32 = 256;
+
 impl Cache {
-    pub(crate) fn new(most_regions: usize, most_bytes: u64, keeps: bool) -> Cache {
+    pub(crate) fn new(most_regions: usize, most_bytes: u64, keeping: Keeping) -> Cache {
         Cache {
             most_regions: most_regions.max(1),
             most_bytes,
-            keeps,
+            keeping,
             shares: true,
+            seen: 0,
+            asked: [Asked::default(); ASKED],
+            next_asked: 0,
             entries: Vec::new(),
             free: Vec::new(),
             by_start: BTreeMap::new(),
@@ -102,7 +166,78 @@ impl Cache {
     }
 
     fn len(&self) -> usize {
-        self.by_start.len() + self.alone
+        self.entries.len() - self.free.len()
+    }
+
+    /// Whether a region is good for the next message from the same memory.
+    pub(crate) fn keeps(&self) -> bool {
+        !matches!(self.keeping, Keeping::Never)
+    }
+
+    /// Whether regions may have to be given back because their memory has changed.
+    #[inline]
+    pub(crate) fn has_news(&self) -> bool {
+        match &self.keeping {
+            Keeping::Watched(watcher) => watcher.changes() != self.seen,
+            _ => false,
+        }
+    }
+
+    /// Gives back what is not in use and lies in memory that has changed: its pages are nobody's any more.
+    pub(crate) fn sweep(&mut self, registrar: &mut impl Registrar) {
+        let Some(watcher) = self.keeping.watcher() else { return };
+        self.seen = watcher.changes();
+        let marked = |place: &u32| {
+            let spot = self.entries[*place as usize].and_then(|entry| entry.spot);
+            spot.is_some_and(|spot| watcher.is_marked(spot))
+        };
+        let gone: Vec<(u64, u32)> = self
+            .idle
+            .iter()
+            .map(|(&used, &place)| (used, place))
+            .filter(|(_, place)| marked(place))
+            .collect();
+        for (used, place) in gone {
+            self.has_changed(place);
+            self.idle.remove(&used);
+            self.remove(place, registrar);
+        }
+    }
+
+    /// Whether memory is worth being registered for a message that does not pay for it alone: it is registered already, or is
+    /// asked for again and again.
+    pub(crate) fn is_worth_it(&mut self, range: MemoryRange, registrar: &mut impl Registrar) -> bool {
+        let Keeping::Watched(_) = self.keeping else { return true };
+        if self.has_news() {
+            self.sweep(registrar);
+        }
+        let end = range.end().unwrap_or(u64::MAX);
+        if self.find(range.address, end, Access::default()).is_some() {
+            return true;
+        }
+        let asked = self.asked_of(range.address);
+        asked.times += 1;
+        asked.times >= asked.needed
+    }
+
+    /// What is remembered of memory that begins there.
+    fn asked_of(&mut self, start: u64) -> &mut Asked {
+        let known = self.asked.iter().position(|asked| asked.start == start);
+        let at = known.unwrap_or_else(|| {
+            let at = self.next_asked;
+            self.next_asked = (at + 1) % ASKED;
+            self.asked[at] = Asked { start, times: 0, needed: ASKED_FIRST };
+            at
+        });
+        &mut self.asked[at]
+    }
+
+    /// The memory of a region has changed.
+    fn has_changed(&mut self, place: u32) {
+        let Entry { range, paid, .. } = *self.entry(place);
+        let asked = self.asked_of(range.address);
+        let needed = if paid { ASKED_FIRST } else { (asked.needed * 2).min(ASKED_AT_MOST) };
+        (asked.times, asked.needed) = (0, needed);
     }
 
     /// Regions that are leased alone, or were and are kept.
@@ -110,9 +245,9 @@ impl Cache {
         self.alone
     }
 
-    /// From now on every lease has a region of its own, where these do not follow mappings: the program may give memory back before the lease of it has ended.
+    /// From now on every lease has a region of its own, where nobody tells of changes: the program may give memory back before the lease of it has ended.
     pub(crate) fn share_no_more(&mut self) {
-        self.shares = self.keeps;
+        self.shares = matches!(self.keeping, Keeping::Always);
     }
 
     /// A lease on a region that covers the range with these rights.
@@ -126,11 +261,16 @@ impl Cache {
         registrar: &mut impl Registrar,
     ) -> Result<Lease, Unregistered> {
         let end = range.end().ok_or(Unregistered::Cannot)?;
-        if self.shares
-            && let Some(place) = self.find(range.address, end, access)
-        {
-            self.counts.hits += 1;
-            return Ok(self.take(place));
+        if self.has_news() {
+            self.sweep(registrar);
+        }
+        while let Some(place) = self.find(range.address, end, access) {
+            if self.is_good(place) {
+                self.counts.hits += 1;
+                self.entry(place).paid = true;
+                return Ok(self.take(place));
+            }
+            self.hide(place, registrar);
         }
         let place = self.add(range, access, false, registrar)?;
         self.by_start.insert((range.address, place), ());
@@ -154,11 +294,39 @@ impl Cache {
     }
 
     /// The lease alone that was released, if its region is still there.
-    pub(crate) fn again(&mut self, lease: Lease) -> Option<Lease> {
-        self.is_kept(lease).then(|| {
-            self.counts.hits += 1;
-            self.take(lease.place)
-        })
+    pub(crate) fn again(&mut self, lease: Lease, registrar: &mut impl Registrar) -> Option<Lease> {
+        if !self.is_kept(lease) {
+            return None;
+        }
+        if !self.is_good(lease.place) {
+            self.give_back(lease, registrar);
+            return None;
+        }
+        self.counts.hits += 1;
+        Some(self.take(lease.place))
+    }
+
+    /// Whether a region means the pages that are there now.
+    fn is_good(&mut self, place: u32) -> bool {
+        let spot = self.entry(place).spot;
+        match (&self.keeping, spot) {
+            (Keeping::Watched(watcher), Some(spot)) => watcher.is_good(spot),
+            _ => true,
+        }
+    }
+
+    /// Nobody finds a region any more. It goes, at once or with its last lease.
+    fn hide(&mut self, place: u32, registrar: &mut impl Registrar) {
+        self.has_changed(place);
+        let entry = self.entry(place);
+        entry.hidden = true;
+        let (used, start, leases) = (entry.used, entry.range.address, entry.leases);
+        if leases == 0 {
+            self.idle.remove(&used);
+            self.remove(place, registrar);
+        } else {
+            self.by_start.remove(&(start, place));
+        }
     }
 
     /// Ends a lease alone, or what was kept of it: nobody gets at the memory any more.
@@ -187,11 +355,28 @@ impl Cache {
                 return Err(Unregistered::Exhausted);
             }
         }
-        let region = self.register(range, access, registrar)?;
+        // What changes from here on is told.
+        let spot = self.keeping.watcher().and_then(|watcher| watcher.begin(range));
+        let registered = self.register(range, access, registrar);
+        if let (Err(_), Some(spot), Some(watcher)) = (&registered, spot, self.keeping.watcher()) {
+            watcher.end(spot);
+        }
+        let region = registered?;
         self.counts.registered += 1;
         self.bytes += range.length;
         let serial = self.counts.registered;
-        let entry = Entry { range, access, region, leases: 0, used: 0, alone, serial };
+        let entry = Entry {
+            range,
+            access,
+            region,
+            leases: 0,
+            used: 0,
+            alone,
+            serial,
+            spot,
+            hidden: false,
+            paid: false,
+        };
         Ok(match self.free.pop() {
             Some(place) => {
                 self.entries[place as usize] = Some(entry);
@@ -230,7 +415,9 @@ impl Cache {
         self.by_start.range(..=(start, u32::MAX)).rev().take(LOOK_BACK).map(|(&(_, place), ())| place).find(
             |&place| {
                 self.entries[place as usize].is_some_and(|entry| {
-                    entry.range.end().is_some_and(|last| last >= end) && covers(entry.access, access)
+                    (self.shares || entry.spot.is_some())
+                        && entry.range.end().is_some_and(|last| last >= end)
+                        && covers(entry.access, access)
                 })
             },
         )
@@ -247,13 +434,19 @@ impl Cache {
     /// A lease ends.
     pub(crate) fn release(&mut self, lease: Lease, registrar: &mut impl Registrar) {
         self.clock += 1;
-        let (clock, keeps) = (self.clock, self.keeps);
+        let clock = self.clock;
         let entry = self.entry(lease.place);
         entry.leases -= 1;
         if entry.leases > 0 {
             return;
         }
         entry.used = clock;
+        let (spot, hidden) = (entry.spot, entry.hidden);
+        let keeps = match &self.keeping {
+            Keeping::Always => true,
+            Keeping::Watched(watcher) => !hidden && spot.is_some_and(|spot| !watcher.is_marked(spot)),
+            Keeping::Never => false,
+        };
         if keeps {
             self.idle.insert(clock, lease.place);
         } else {
@@ -278,6 +471,9 @@ impl Cache {
         self.bytes -= entry.range.length;
         self.counts.given_back += 1;
         registrar.deregister(entry.region.id);
+        if let (Some(spot), Some(watcher)) = (entry.spot, self.keeping.watcher()) {
+            watcher.end(spot);
+        }
     }
 }
 
@@ -290,160 +486,5 @@ fn covers(has: Access, needs: Access) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-    use std::collections::BTreeMap;
-    use weft_api::zero_copy::{RemoteMemory, TO_BE_READ, TO_BE_WRITTEN};
-
-    /// A device with room for so many regions and bytes.
-    #[derive(Debug, Default)]
-    struct Device {
-        regions: usize,
-        bytes: u64,
-        next: u32,
-        registered: BTreeMap<u32, (MemoryRange, Access)>,
-    }
-
-    impl Registrar for Device {
-        fn register(&mut self, range: MemoryRange, access: Access) -> Result<Region, Unregistered> {
-            let bytes: u64 = self.registered.values().map(|(range, _)| range.length).sum();
-            if self.registered.len() >= self.regions || bytes + range.length > self.bytes {
-                return Err(Unregistered::Exhausted);
-            }
-            self.next += 1;
-            self.registered.insert(self.next, (range, access));
-            let remote = RemoteMemory { address: range.address, key: u64::from(self.next) };
-            Ok(Region { id: RegionId(self.next), remote })
-        }
-
-        fn deregister(&mut self, region: RegionId) {
-            assert!(self.registered.remove(&region.0).is_some(), "given back twice");
-        }
-    }
-
-    fn range(address: u64, length: u64) -> MemoryRange {
-        MemoryRange { address, length }
-    }
-
-    proptest! {
-        /// Whatever is leased and released: a leased region is registered, covers its range, has the rights; the bounds hold;
-        /// what is refused could not be had although everything idle was given back.
-        #[test]
-        fn leases_are_good_and_bounds_hold(
-            most_regions in 1_usize..8, most_bytes in 1_u64..2000, device_regions in 1_usize..8,
-            device_bytes in 1_u64..2000, keeps: bool,
-            steps in proptest::collection::vec((0_u64..1000, 0_u64..600, any::<bool>(), 0_usize..6), 0..200)
-        ) {
-            let mut device = Device { regions: device_regions, bytes: device_bytes, ..Device::default() };
-            let mut cache = Cache::new(most_regions, most_bytes, keeps);
-            let mut held: Vec<Lease> = Vec::new();
-            for (address, length, read, keep) in steps {
-                let access = if read { TO_BE_READ } else { TO_BE_WRITTEN };
-                match cache.lease(range(address, length), access, &mut device) {
-                    Ok(lease) => {
-                        let (covered, rights) = device.registered[&lease.region.id.0];
-                        prop_assert!(covered.address <= address && covered.end() >= Some(address + length));
-                        prop_assert!(covers(rights, access));
-                        held.push(lease);
-                    }
-                    Err(refused) => {
-                        prop_assert_eq!(refused, Unregistered::Exhausted);
-                        prop_assert!(cache.idle.is_empty(), "idle regions were not given back");
-                    }
-                }
-                while held.len() > keep {
-                    cache.release(held.remove(0), &mut device);
-                }
-                prop_assert!(cache.len() <= most_regions && cache.bytes <= most_bytes);
-                prop_assert_eq!(cache.len(), device.registered.len());
-                for lease in &held {
-                    prop_assert!(device.registered.contains_key(&lease.region.id.0), "a leased region is gone");
-                }
-                prop_assert!(keeps || cache.idle.is_empty(), "nothing is kept that may mean other pages by now");
-            }
-        }
-    }
-
-    proptest! {
-        /// Whatever is leased alone, released and asked for again, beside leases of the same bytes: what is there again is registered
-        /// as before, where nothing is kept it never is; what is given back is not registered; nobody else finds it; the bounds hold.
-        #[test]
-        fn leases_alone_come_again_or_are_gone(
-            most_regions in 1_usize..6, keeps: bool,
-            steps in proptest::collection::vec((0_u8..5, 0_u64..8, 0_usize..8), 0..200)
-        ) {
-            let mut device = Device { regions: 4, bytes: 3000, ..Device::default() };
-            let mut cache = Cache::new(most_regions, 2500, keeps);
-            let (mut held, mut rested, mut shared) = (Vec::new(), Vec::new(), Vec::new());
-            for (what, address, at) in steps {
-                let bytes = range(address * 100, 300);
-                match what {
-                    0 => held.extend(cache.lease_alone(bytes, TO_BE_WRITTEN, &mut device).ok()),
-                    1 if !held.is_empty() => {
-                        let lease: Lease = held.swap_remove(at % held.len());
-                        cache.release(lease, &mut device);
-                        rested.push(lease);
-                    }
-                    2 if !rested.is_empty() => {
-                        let lease = rested.swap_remove(at % rested.len());
-                        let there = device.registered.contains_key(&lease.region.id.0);
-                        let again = cache.again(lease);
-                        prop_assert_eq!(again, (there && keeps).then_some(lease));
-                        held.extend(again);
-                    }
-                    3 if !rested.is_empty() || !held.is_empty() => {
-                        let from = if rested.is_empty() { &mut held } else { &mut rested };
-                        let lease = from.swap_remove(at % from.len());
-                        cache.give_back(lease, &mut device);
-                        prop_assert!(!device.registered.contains_key(&lease.region.id.0), "it was given back");
-                    }
-                    4 => {
-                        if let Ok(lease) = cache.lease(bytes, TO_BE_WRITTEN, &mut device) {
-                            let other = |alone: &Lease| alone.region.id != lease.region.id;
-                            prop_assert!(held.iter().chain(&rested).all(other), "found by somebody else");
-                            shared.push(lease);
-                        }
-                        if shared.len() > 1 {
-                            cache.release(shared.remove(0), &mut device);
-                        }
-                    }
-                    _ => {}
-                }
-                prop_assert!(cache.len() <= most_regions && cache.bytes <= 2500);
-                prop_assert_eq!(cache.len(), device.registered.len());
-                prop_assert!(held.iter().all(|lease| device.registered.contains_key(&lease.region.id.0)));
-                prop_assert!(keeps || cache.alone() == held.len(), "nothing is kept that may mean other pages by now");
-            }
-        }
-    }
-
-    #[test]
-    fn who_gives_memory_back_early_shares_no_region_unless_it_follows_mappings() {
-        for keeps in [false, true] {
-            let mut device = Device { regions: 3, bytes: 1 << 30, ..Device::default() };
-            let mut cache = Cache::new(100, u64::MAX, keeps);
-            let mut lease = |cache: &mut Cache| cache.lease(range(100, 10), TO_BE_READ, &mut device).unwrap();
-            let first = lease(&mut cache);
-            assert_eq!(lease(&mut cache).region.id, first.region.id);
-            cache.share_no_more();
-            assert_eq!(lease(&mut cache).region.id == first.region.id, keeps);
-        }
-    }
-
-    #[test]
-    fn the_longest_unused_goes_first_when_the_device_is_exhausted() {
-        let mut device = Device { regions: 3, bytes: 1 << 30, ..Device::default() };
-        let mut cache = Cache::new(100, u64::MAX, true);
-        let mut once = |cache: &mut Cache, address| {
-            let lease = cache.lease(range(address, 10), TO_BE_READ, &mut device).expect("room");
-            cache.release(lease, &mut device);
-            lease.region.id.0
-        };
-        let [a, b, c] = [100, 200, 300].map(|address| once(&mut cache, address));
-        assert_eq!(once(&mut cache, 100), a, "a hit, which makes it the newest");
-        let d = once(&mut cache, 400);
-        assert_eq!(device.registered.keys().copied().collect::<Vec<_>>(), [a, c, d], "{b} went");
-        assert_eq!(cache.counts, Counts { hits: 1, registered: 4, given_back: 1 });
-    }
-}
+#[path = "cache_tests.rs"]
+mod tests;

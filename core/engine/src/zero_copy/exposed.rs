@@ -16,9 +16,9 @@
 //! handles a later packet; changes of one peer's numbers are executed in the order of the calls. Nothing here is ordered with
 //! anything else.
 
+use super::Lease;
 use super::stage::{BYTES, STAGED};
 use super::transfer::{Plan, Way, range_of};
-use super::{Cache, Lease, MOST_BYTES, MOST_REGIONS};
 use crate::engine::Engine;
 use crate::requests::{Buffer, Phase};
 use crate::types::{RequestId, Started};
@@ -61,7 +61,7 @@ impl Engine {
     }
 
     fn register_exposed(&mut self, can: &ZeroCopy, memory: MemoryRange, access: Access) -> Option<Region> {
-        let cache = self.state.zero_copies.cache.get_or_insert_with(|| Cache::of(can));
+        let cache = self.state.zero_copies.cache(can);
         cache.register(memory, access, &mut self.fabric).ok()
     }
 
@@ -74,16 +74,16 @@ impl Engine {
     /// use are given back for it.
     pub(crate) fn lend(&mut self, memory: MemoryRange, access: Access, peer: PeerId) -> Option<Lease> {
         let can = self.fabric.zero_copy(peer)?;
-        let cache = self.state.zero_copies.cache.get_or_insert_with(|| Cache::of(&can));
+        let cache = self.state.zero_copies.cache(&can);
         cache.lease_alone(memory, access, &mut self.fabric).ok()
     }
 
     /// What was lent before and rests, if it is good for another time.
     pub(crate) fn lend_again(&mut self, lease: Lease) -> Option<Lease> {
-        self.state.zero_copies.cache.as_mut()?.again(lease)
+        self.state.zero_copies.cache.as_mut()?.again(lease, &mut self.fabric)
     }
 
-    /// Nobody uses the memory that was lent until it is lent again. Kept where the registration follows what the program maps there.
+    /// Nobody uses the memory that was lent until it is lent again. Kept where the registration follows what the program maps there, or somebody tells of it.
     pub(crate) fn rest_lent(&mut self, lease: Lease) {
         if let Some(cache) = &mut self.state.zero_copies.cache {
             cache.release(lease, &mut self.fabric);
@@ -281,14 +281,6 @@ impl Engine {
         let id: RequestId = request.id(slot);
         self.begin_transfer(Plan { slot, peer, way, there, lease, end: bytes, one_sided: true }, can);
         Ok(Started::Pending(id))
-    }
-}
-
-impl Cache {
-    /// One for a device.
-    pub(super) fn of(can: &ZeroCopy) -> Cache {
-        let (regions, bytes) = (can.max_regions.min(MOST_REGIONS), can.max_registered.min(MOST_BYTES));
-        Cache::new(regions, bytes, can.follows_mappings)
     }
 }
 

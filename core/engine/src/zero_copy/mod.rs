@@ -23,11 +23,13 @@
 
 pub(crate) mod cache;
 mod exposed;
+mod keeping;
 mod stage;
 mod transfer;
 
 pub(crate) use cache::Lease;
 pub use exposed::Reach;
+pub(crate) use keeping::can_be_kept;
 
 use crate::engine::{Engine, State};
 use crate::peers::Peer;
@@ -53,6 +55,8 @@ const MOST_BYTES: u64 = 4 << 30;
 pub(crate) struct Means {
     pub(crate) can: ZeroCopy,
     pub(crate) plan: RendezvousPlan,
+    /// Bytes of the shortest message that pays for the registration of its memory alone.
+    pub(crate) alone: u64,
 }
 
 /// What is under way, and the memory that is registered for it.
@@ -73,13 +77,15 @@ pub(crate) struct ZeroCopies {
     under_way: usize,
     /// Where short gets of windows arrive.
     stage: Stage,
+    /// Memory that devices pin stays registered as long as nothing tells that it has changed.
+    keeps_pinned: bool,
 }
 
 impl ZeroCopies {
     /// Whether progress has something to look at.
     #[inline]
     pub(crate) fn is_active(&self) -> bool {
-        self.under_way > 0 || !self.ended.is_empty()
+        self.under_way > 0 || !self.ended.is_empty() || self.cache.as_ref().is_some_and(Cache::has_news)
     }
 
     /// Whether so many operations wait for room that it is worth a look whether there is some.
@@ -124,22 +130,49 @@ impl Peer {
 
 impl Engine {
     /// What can be done with a peer that is met, by its transport's capabilities and the model.
-    pub(crate) fn means(&self, id: PeerId) -> Option<Box<Means>> {
+    pub(crate) fn means(&mut self, id: PeerId) -> Option<Box<Means>> {
         let can = self.fabric.zero_copy(id)?;
         let capabilities = self.fabric.capabilities(id);
-        let costs = crate::fabric::costs(&can, &capabilities);
-        let plan = weft_proto::rendezvous::choose(self.state.config.rendezvous, &costs);
-        Some(Box::new(Means { can, plan }))
+        let kept = self.state.zero_copies.cache(&can).keeps();
+        let said = self.state.config.rendezvous;
+        let plan_if = |kept| {
+            let costs = crate::fabric::costs(&can, &capabilities, kept);
+            weft_proto::rendezvous::choose(said, &costs)
+        };
+        let plan = plan_if(kept);
+        // What is used as often as the device likes is worth it always.
+        let alone = if can.follows_mappings { plan.least } else { plan_if(false).least };
+        Some(Box::new(Means { can, plan, alone }))
     }
 
-    /// Registers memory, or finds it registered.
+    /// Registers memory for an operation of a window, or finds it registered.
     fn lease(&mut self, means: &ZeroCopy, range: MemoryRange, access: Access) -> Option<Lease> {
+        self.lease_from(means, 0, range, access)
+    }
+
+    /// Registers memory for a message, or finds it registered. `None` also where it does not pay.
+    fn lease_for(&mut self, means: &Means, range: MemoryRange, access: Access) -> Option<Lease> {
+        self.lease_from(&means.can, means.alone, range, access)
+    }
+
+    /// Registers memory of at least `alone` bytes, or of fewer that is used again and again, or finds it registered.
+    fn lease_from(
+        &mut self,
+        means: &ZeroCopy,
+        alone: u64,
+        range: MemoryRange,
+        access: Access,
+    ) -> Option<Lease> {
         // What has ended since the last progress is not to be found: the program may have given that memory back, and have other at its address.
         self.end_leases();
         let zero = &mut self.state.zero_copies;
-        let cache = zero.cache.get_or_insert_with(|| Cache::of(means));
-        if zero.frees_active {
+        let frees_active = zero.frees_active;
+        let cache = zero.cache(means);
+        if frees_active {
             cache.share_no_more();
+        }
+        if range.length < alone && !cache.is_worth_it(range, &mut self.fabric) {
+            return None;
         }
         cache.lease(range, access, &mut self.fabric).ok()
     }
@@ -167,9 +200,9 @@ impl Engine {
         let lease = match self.state.zero_copies.leases.get(&slot) {
             Some(&lease) => lease,
             None => {
-                let means = peer.means.as_ref()?.can;
+                let means = **peer.means.as_ref()?;
                 let range = MemoryRange { address, length: request.length };
-                let lease = self.lease(&means, range, TO_BE_READ)?;
+                let lease = self.lease_for(&means, range, TO_BE_READ)?;
                 self.state.zero_copies.leases.insert(slot, lease);
                 self.state.requests.at_mut(slot).flags |= LEASED;
                 lease
@@ -197,7 +230,7 @@ impl Engine {
         if !offers || self.state.requests.at_mut(slot).recv_buf().mean_block().is_some() {
             return false;
         }
-        let Some(lease) = self.lease(&means.can, range, TO_BE_WRITTEN) else { return false };
+        let Some(lease) = self.lease_for(&means, range, TO_BE_WRITTEN) else { return false };
         let zero = &mut self.state.zero_copies;
         zero.leases.insert(slot, lease);
         let id = self.state.requests.id(slot).0;
@@ -224,6 +257,9 @@ impl Engine {
         }
         moved |= self.push_transfers();
         self.end_leases();
+        if let Some(cache) = self.state.zero_copies.cache.as_mut().filter(|cache| cache.has_news()) {
+            cache.sweep(&mut self.fabric);
+        }
         moved
     }
 

@@ -130,7 +130,7 @@ impl Engine {
         };
         let (peer, end) = (request.peer, request.wanted);
         let lease = match means.can.local_regions {
-            true => match self.lease(&means.can, range, TO_BE_WRITTEN) {
+            true => match self.lease_for(means, range, TO_BE_WRITTEN) {
                 Some(lease) => Some(lease),
                 None => return false,
             },
@@ -155,7 +155,7 @@ impl Engine {
         };
         let range = address.map(|address| MemoryRange { address, length: end });
         let lease = match means.can.local_regions {
-            true => range.and_then(|range| self.lease(&means.can, range, TO_BE_READ)),
+            true => range.and_then(|range| self.lease_for(&means, range, TO_BE_READ)),
             false => None,
         };
         let way = match address {

@@ -101,7 +101,7 @@ fn of_device(limits: &DeviceLimits, ranks: u64, rails: u64) -> Vec<Finding> {
             ),
             fewer,
         ));
-    } else if limits.follows_mappings && regions < ends * (REGIONS_OF_A_RANK + kept) {
+    } else if limits.keeps_registered() && regions < ends * (REGIONS_OF_A_RANK + kept) {
         found.push(finding(
             Grade::Slow,
             ABOUT,
@@ -121,13 +121,14 @@ fn of_device(limits: &DeviceLimits, ranks: u64, rails: u64) -> Vec<Finding> {
         ));
     }
     let memory = format!("{device}: {}", limits.registered_memory());
-    found.push(match limits.follows_mappings {
+    found.push(match limits.keeps_registered() {
         true => well("registered memory", memory),
         false => finding(
             Grade::Note,
             "registered memory",
             memory,
-            "none but another device or driver: ibv_devinfo -v shows odp_caps of those that have it",
+            "let containers call userfaultfd (their filter of system calls), or take a device or driver with on-demand paging \
+             (ibv_devinfo -v shows odp_caps of those that have it)",
         ),
     });
     found

@@ -25,7 +25,7 @@
 //! # What is watched
 //!
 //! Private memory without a file behind it ([`anonymous`]): what else is mapped may lose its pages by a truncation of the file, which no mapping of this process
-//! is told. Ranges are watched in the mode for write protection (Linux 5.7), in which nothing happens at faults, as
+//! is told. Ranges are watched in the mode for write protection (Linux 5.7; without privileges 5.11), in which nothing happens at faults, as
 //! nothing is ever protected. Where another part of the program watches the same memory, or the kernel does not let an unprivileged process watch, or
 //! a filter of system calls forbids it, there is no [`Watch`], or no spot in it, and the reason is told.
 
@@ -118,7 +118,7 @@ fn refused(error: io::Error) -> Why {
     Why(match error.raw_os_error() {
         Some(libc::EPERM) => "userfaultfd is not allowed here (a filter of system calls, as containers have)".into(),
         Some(libc::ENOSYS) => "this kernel has no userfaultfd".into(),
-        Some(libc::EINVAL) => "this kernel's userfaultfd lacks what is needed (Linux 5.7 or newer, x86-64, or arm64 from 6.11 on)".into(),
+        Some(libc::EINVAL) => "this kernel's userfaultfd lacks what is needed (Linux 5.11 or newer, x86-64, or arm64 from 6.11 on)".into(),
         _ => format!("userfaultfd: {error}"),
     })
 }

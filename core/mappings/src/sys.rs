@@ -91,24 +91,16 @@ unsafe fn control<T>(descriptor: BorrowedFd<'_>, request: u64, argument: &mut T)
     }
 }
 
-/// A descriptor that is told of unmapped, moved and emptied ranges.
+/// A descriptor that is told of unmapped, moved and emptied ranges. By the flag everybody may have one, and kernels know it from 5.11 on.
 pub(super) fn open() -> io::Result<OwnedFd> {
-    let made = |flags: libc::c_int| {
-        // SAFETY: the call takes flags alone and makes a descriptor.
-        let number =
-            unsafe { libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC | libc::O_NONBLOCK | flags) };
-        // SAFETY: the call has just made it.
-        if number < 0 {
-            Err(io::Error::last_os_error())
-        } else {
-            Ok(unsafe { OwnedFd::from_raw_fd(number as _) })
-        }
-    };
-    // Kernels before 5.11 do not know the flag, and mostly let everybody watch.
-    let descriptor = made(UFFD_USER_MODE_ONLY).or_else(|error| match error.raw_os_error() {
-        Some(libc::EINVAL) => made(0),
-        _ => Err(error),
-    })?;
+    let flags = libc::O_CLOEXEC | libc::O_NONBLOCK | UFFD_USER_MODE_ONLY;
+    // SAFETY: the call takes flags alone and makes a descriptor.
+    let number = unsafe { libc::syscall(libc::SYS_userfaultfd, flags) };
+    if number < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call has just made it.
+    let descriptor = unsafe { OwnedFd::from_raw_fd(number as _) };
     let features = UFFD_FEATURE_PAGEFAULT_FLAG_WP
         | UFFD_FEATURE_EVENT_REMAP
         | UFFD_FEATURE_EVENT_REMOVE

@@ -36,6 +36,12 @@ fn unmap(start: *mut u8, bytes: usize) {
     assert_eq!(unsafe { libc::munmap(start.cast(), bytes) }, 0);
 }
 
+/// Empties a page.
+fn advise(page: *mut u8, how: i32) {
+    // SAFETY: mapped by these tests, which expect nothing to be left there.
+    assert_eq!(unsafe { libc::madvise(page.cast(), PAGE, how) }, 0);
+}
+
 #[test]
 fn every_change_is_seen_and_nothing_else() {
     let Some(watch) = watched() else { return };
@@ -46,9 +52,8 @@ fn every_change_is_seen_and_nothing_else() {
         ("mmap over it", |at| {
             map_at(at, PAGE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED);
         }),
-        // SAFETY (of each): memory that the test has mapped and uses no more.
-        ("MADV_DONTNEED", |at| assert_eq!(unsafe { libc::madvise(at.cast(), PAGE, libc::MADV_DONTNEED) }, 0)),
-        ("MADV_FREE", |at| assert_eq!(unsafe { libc::madvise(at.cast(), PAGE, libc::MADV_FREE) }, 0)),
+        ("MADV_DONTNEED", |at| advise(at, libc::MADV_DONTNEED)),
+        ("MADV_FREE", |at| advise(at, libc::MADV_FREE)),
         ("mremap", |at| {
             // SAFETY: as above; what moved stays where it is.
             let moved = unsafe { libc::mremap(at.cast(), 4 * PAGE, 64 * PAGE, libc::MREMAP_MAYMOVE) };

@@ -35,7 +35,7 @@ impl Level {
 }
 
 /// The performance variables.
-pub const LEVELS: [Level; 10] = [
+pub const LEVELS: [Level; 11] = [
     Level {
         name: "weft_posted_receives",
         meaning: "Receives of this process that wait for a message.",
@@ -83,6 +83,13 @@ pub const LEVELS: [Level; 10] = [
         meaning: "How often this process has told an RDMA device of work requests.",
         rises: true,
         of: |process| process.engine.device_work().1,
+    },
+    Level {
+        name: "weft_registrations",
+        meaning: "How often this process has registered memory of the program with an RDMA device for messages and collectives; what stays registered is \
+                  not registered again (WEFT_KEEP_REGISTERED).",
+        rises: true,
+        of: |process| process.engine.registrations()[1],
     },
     Level {
         name: "weft_collectives_handed_over",

@@ -47,7 +47,7 @@ mod verbs;
 pub use bell::VerbsBell;
 pub use choice::{Choice, OwnGid, Wish, choose};
 pub use context::Facts;
-pub use library::use_library;
+pub use library::{is_kept_from_children, use_library};
 pub use manager::{no_manager, use_manager};
 pub use measure::Registration;
 pub use route::RouteWish;

@@ -9,6 +9,7 @@ use libc::{c_char, c_int, c_uint, c_void, size_t};
 use libloading::os::unix::{Library as Handle, RTLD_LOCAL, RTLD_NOW};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const NAME: &str = "libibverbs.so.1";
 
@@ -65,6 +66,14 @@ pub(crate) fn library() -> Result<&'static Library, &'static str> {
     LIBRARY.get_or_init(load).as_ref().map_err(String::as_str)
 }
 
+/// Set with the library, before any memory is registered.
+static KEPT_FROM_CHILDREN: AtomicBool = AtomicBool::new(false);
+
+/// Whether memory is missing in child processes that were made while it was registered. Known when a device is open.
+pub fn is_kept_from_children() -> bool {
+    KEPT_FROM_CHILDREN.load(Ordering::Relaxed)
+}
+
 fn load() -> Result<Library, String> {
     let file = OTHER.get().map_or(Path::new(NAME), PathBuf::as_path);
     let why = |error: libloading::Error| {
@@ -85,6 +94,7 @@ fn load() -> Result<Library, String> {
         None => IBV_FORK_DISABLED,
     };
     if forked == IBV_FORK_DISABLED {
+        KEPT_FROM_CHILDREN.store(true, Ordering::Relaxed);
         // SAFETY: nothing of the library has been used yet. Where it fails, children must not touch registered memory, as on
         // every system without the means.
         unsafe { (library.ibv_fork_init)() };

@@ -160,7 +160,10 @@ fn the_longest_unused_goes_first_when_the_device_is_exhausted() {
 
 /// A watcher that is told by the test, and watches every range but those that begin at an odd address.
 #[derive(Clone, Debug, Default)]
-struct Told(std::sync::Arc<std::sync::Mutex<(Vec<(MemoryRange, bool)>, u32)>>);
+struct Told(std::sync::Arc<std::sync::Mutex<Ranges>>);
+
+/// Of each spot its range, and whether it is good; and how many changes there were.
+type Ranges = (Vec<(MemoryRange, bool)>, u32);
 
 impl Told {
     fn change(&self, range: MemoryRange) {
@@ -181,10 +184,12 @@ impl Watcher for Told {
     fn begin(&self, range: MemoryRange) -> Option<Spot> {
         let list = &mut self.0.lock().unwrap().0;
         list.push((range, true));
-        (range.address % 2 == 0).then(|| Spot { place: list.len() as u32 - 1, serial: 0 }).or_else(|| {
-            list.pop();
-            None
-        })
+        (range.address.is_multiple_of(2)).then(|| Spot { place: list.len() as u32 - 1, serial: 0 }).or_else(
+            || {
+                list.pop();
+                None
+            },
+        )
     }
 
     fn is_good(&self, spot: Spot) -> bool {
@@ -237,7 +242,7 @@ proptest! {
                         let now = &bytes[of.address as usize..of.end().unwrap() as usize];
                         let then = registered.entry(lease.region.id.0).or_insert_with(|| now.to_vec());
                         // Memory that is not watched is shared while it is in use, when it cannot change.
-                        if frees || of.address % 2 == 0 {
+                        if frees || of.address.is_multiple_of(2) {
                             prop_assert_eq!(&then[..], now, "pages of before a change");
                         }
                         if what == 0 { held.push(lease) } else { alone.push(lease) }
@@ -265,7 +270,7 @@ proptest! {
                         prop_assert!(cache.has_news());
                         cache.sweep(&mut device);
                         prop_assert!(!cache.has_news());
-                        for (_, &place) in &cache.idle {
+                        for &place in cache.idle.values() {
                             let entry = cache.entries[place as usize].unwrap();
                             prop_assert!(told.is_good(entry.spot.unwrap()), "pages that are nobody's");
                         }
@@ -275,7 +280,7 @@ proptest! {
             }
             prop_assert!(cache.len() <= most_regions);
             prop_assert_eq!(cache.len(), device.registered.len());
-            let watched = cache.entries.iter().flatten().filter(|entry| entry.range.address % 2 == 0).count();
+            let watched = cache.entries.iter().flatten().filter(|entry| entry.range.address.is_multiple_of(2)).count();
             prop_assert_eq!(told.watched(), watched);
             for lease in held.iter().chain(&alone) {
                 prop_assert!(device.registered.contains_key(&lease.region.id.0), "a leased region is gone");

@@ -39,6 +39,12 @@ pub(crate) fn can_be_kept(wanted: bool) -> Result<(), String> {
     if !wanted {
         return Err("WEFT_KEEP_REGISTERED=no".to_owned());
     }
+    if weft_verbs::is_kept_from_children() {
+        return Err(
+            "libibverbs keeps registered memory from child processes here, which would miss it for good"
+                .to_owned(),
+        );
+    }
     weft_mappings::can_watch().map_err(|why| why.to_string())
 }
 
@@ -56,7 +62,8 @@ impl ZeroCopies {
             if can.follows_mappings {
                 return Cache::new(regions, bytes, Keeping::Always);
             }
-            match keeps_pinned.then(weft_mappings::watch) {
+            let watch = can_be_kept(keeps_pinned).ok().map(|()| weft_mappings::watch());
+            match watch {
                 Some(Ok(watch)) => {
                     Cache::new(regions, bytes.min(MOST_PINNED), Keeping::Watched(Box::new(watch)))
                 }

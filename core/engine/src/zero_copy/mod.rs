@@ -27,7 +27,7 @@ mod stage;
 mod transfer;
 
 pub(crate) use cache::Lease;
-pub use exposed::Reach;
+pub use exposed::{Changes, Reach};
 
 use crate::engine::{Engine, State};
 use crate::peers::Peer;

@@ -21,7 +21,7 @@ fn window(rank: u32, ranks: u32) -> (Windows, Handle) {
             group: Arc::new(Group::world(ranks)),
             flavor: Flavor::Create,
             memory: Memory::packed_scratch(bytes as usize),
-            extents: vec![Extent { size: bytes, unit: 8 }; ranks as usize],
+            extents: vec![Extent::new(bytes, 8); ranks as usize],
             mapped: Vec::new(),
             places: Vec::new(),
             exposed: None,

@@ -7,7 +7,7 @@
 mod common;
 
 use common::Cards;
-use common::described::port;
+use common::described::{count, port};
 use common::fabric::open;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -292,13 +292,22 @@ fn everybody_adds(device: &str, turns: u64) -> Changes {
     assert_eq!(finals, sums, "{device}");
     let found = found.into_inner().unwrap();
     assert_eq!(BTreeSet::from_iter(found.iter().copied()).len(), found.len(), "{device}: found twice");
-    let changes = job.places.lock().unwrap()[0].1;
-    changes
+    job.places.lock().unwrap()[0].1
 }
 
 #[test]
 fn sums_are_exact_where_the_device_is_atomic_towards_processors() {
     assert_eq!(everybody_adds("card6", 60), Changes::AtAnyMoment);
+}
+
+/// A card that calls itself atomic alone, and changes numbers by the bus's atomics: those have no order, so that each waits for the
+/// one before.
+#[test]
+fn sums_are_exact_where_the_device_goes_by_the_atomics_of_the_bus() {
+    assert_eq!(everybody_adds("bus6", 60), Changes::AtAnyMoment);
+    assert!(count("bus6", "fenced") > 0);
+    assert_eq!(everybody_adds("narrowbus6", 10), Changes::None, "not those of eight bytes");
+    assert_eq!(count("narrowbus6", "fenced"), 0);
 }
 
 /// As most cards, and the kernel's soft-RoCE: nothing is left to the device.
@@ -311,7 +320,15 @@ fn sums_are_exact_where_the_device_is_atomic_alone() {
 /// What the device does is a work request, and nothing is asked of the owner: it does not even look.
 #[test]
 fn a_number_is_one_request_and_no_message() {
-    let job = Job::new("card7");
+    for device in ["card7", "bus7"] {
+        let fenced = requests_of_numbers(device);
+        assert_eq!(fenced, if device == "bus7" { 5 } else { 0 }, "{device}");
+    }
+}
+
+/// As the name says; how many of them waited for those before.
+fn requests_of_numbers(device: &str) -> u64 {
+    let job = Job::new(device);
     let counted = job.run(|process| {
         let (window, engine) = process.window();
         window.lock_all(engine, false).expect("no epoch");
@@ -323,16 +340,16 @@ fn a_number_is_one_request_and_no_message() {
         process.meet(RANKS);
         let mut requests = Vec::new();
         if process.rank == 2 {
-            let mut count = |change: &dyn Fn(&mut Process<'_>)| {
+            let mut request = |change: &dyn Fn(&mut Process<'_>)| {
                 let before = process.engine.device_work().0;
                 change(process);
                 process.flush();
                 requests.push(process.engine.device_work().0 - before);
             };
-            count(&|process| assert_eq!(process.accumulate(&[4], true, 0, SUM), [1]));
-            count(&|process| drop(process.accumulate(&[4], false, 0, SUM)));
-            count(&|process| assert_eq!(process.accumulate(&[0], true, 0, LOOK), [9]));
-            count(&|process| assert_eq!(process.swap(9, 20, 0), 9));
+            request(&|process| assert_eq!(process.accumulate(&[4], true, 0, SUM), [1]));
+            request(&|process| drop(process.accumulate(&[4], false, 0, SUM)));
+            request(&|process| assert_eq!(process.accumulate(&[0], true, 0, LOOK), [9]));
+            request(&|process| assert_eq!(process.swap(9, 20, 0), 9));
             process.job.met.fetch_add(1, Ordering::Release);
         }
         // The others wait without a call.
@@ -345,5 +362,6 @@ fn a_number_is_one_request_and_no_message() {
         process.settle();
         (requests, words(&process.memory, 1)[0])
     });
-    assert_eq!((counted[2].0.as_slice(), counted[0].1), (&[1; 4][..], 20));
+    assert_eq!((counted[2].0.as_slice(), counted[0].1), (&[1; 4][..], 20), "{device}");
+    count(device, "fenced")
 }

@@ -15,7 +15,7 @@
 //!                                                                          one after another: no device changes them
 //! ```
 //!
-//! *Devices whose atomics are atomic among themselves alone* (`IBV_ATOMIC_HCA`) are `Changes::None`: a processor that stores a
+//! *Devices whose atomics are atomic among themselves alone* (`IBV_ATOMIC_HCA`, and not by the bus's atomics) are `Changes::None`: a processor that stores a
 //! minimum, a product or what replaces the element between the two halves of such an atomic is overwritten. Restricting the
 //! operations does not help, since sums of several elements, and those of the owner and of its neighbours in the node, are sums
 //! too, and they are the processor's.

@@ -2,7 +2,7 @@
 
 use crate::devices::{Kind, find, kind, socket};
 use crate::posting::entry;
-use crate::sys::{IBV_ATOMIC_GLOB, ibv_ah_attr, ibv_cq, ibv_wc};
+use crate::sys::{ibv_ah_attr, ibv_cq, ibv_wc};
 use nix::sys::uio::{RemoteIoVec, process_vm_readv, process_vm_writev};
 use nix::unistd::Pid;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -18,7 +18,7 @@ use weft_softroce::{Device, Fault, Memory};
 /// The program's memory. The kernel copies, so what is not there is an error and no crash.
 #[derive(Debug)]
 pub(crate) struct Program {
-    /// Whether its atomics are atomic towards the processors, as the device says (`IBV_ATOMIC_GLOB`).
+    /// Whether its atomics are atomic towards the processors, as the device says.
     with_processors: bool,
 }
 
@@ -108,6 +108,8 @@ pub(crate) struct Counts {
     pub(crate) plain: u64,
     /// Requests whose data lay in the device's own memory.
     pub(crate) from_own_memory: u64,
+    /// Requests that waited for reads and atomics before them.
+    pub(crate) fenced: u64,
     /// Bytes of own memory that are given out.
     pub(crate) own_memory: u64,
 }
@@ -199,7 +201,7 @@ impl World {
     pub(crate) fn unit(&mut self, at: usize) -> &mut Unit {
         self.units.entry(at).or_insert_with(|| Unit {
             kind: kind(at),
-            core: Device::new(socket(at), Program { with_processors: kind(at).atomics == IBV_ATOMIC_GLOB }),
+            core: Device::new(socket(at), Program { with_processors: kind(at).is_atomic_with_processors() }),
             queues: HashMap::new(),
             pairs: HashMap::new(),
             regions_of: HashMap::new(),

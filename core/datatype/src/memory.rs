@@ -6,6 +6,7 @@
 use crate::buffer::{self, Extra, RecvBuf, Scratch, SendBuf};
 use crate::object::Datatype;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use weft_types::{Error, ErrorClass, Result};
 
 /// An address, the datatype of the elements there, and the range of bytes that may be touched.
@@ -389,6 +390,30 @@ impl Memory {
         })
     }
 
+    /// Changes the eight bytes at `at` from the address to what `change` makes of them, a number in the machine's byte order, in one
+    /// step towards everybody who does so too: threads, other processes that have the memory mapped, and devices whose atomics are
+    /// atomic towards processors. Answers what was there; `change` is called again whenever somebody else was faster, and changes
+    /// nothing with `None`. `None`: nothing was done, since these bytes are no aligned number inside the promised range, or may only
+    /// be read.
+    pub fn change_word(&self, at: i64, mut change: impl FnMut(u64) -> Option<u64>) -> Option<u64> {
+        let inside = at >= self.low && at.checked_add(8)? <= self.high;
+        let word = self.address.wrapping_offset(at as isize).cast::<u64>();
+        if !inside || !self.writable || !word.is_aligned() {
+            return None;
+        }
+        // SAFETY: aligned, and inside the range that the constructor's caller promised: mapped, writable, and otherwise untouched
+        // but by others that change such words in one step. A view of the same bytes is not used at the same time.
+        let word = unsafe { AtomicU64::from_ptr(word) };
+        let mut found = word.load(Ordering::Acquire);
+        while let Some(new) = change(found) {
+            match word.compare_exchange_weak(found, new, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => break,
+                Err(there) => found = there,
+            }
+        }
+        Some(found)
+    }
+
     /// The whole elements at packed bytes `start..start + bytes`, for a reduction.
     ///
     /// # Panics
@@ -468,5 +493,60 @@ pub fn copy(from: &SendBuf, to: &mut RecvBuf) {
             from.pack(offset, &mut staging[..len]);
             to.unpack(offset, &staging[..len]);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WORDS: usize = 4;
+
+    fn words(memory: &Memory) -> Vec<u64> {
+        let mut bytes = [0; 8 * WORDS];
+        memory.send_view(0, 0, bytes.len() as u64).pack(0, &mut bytes);
+        bytes.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().unwrap())).collect()
+    }
+
+    /// Threads that add, double and swap by turns lose nothing: each change is made to what it was given.
+    #[test]
+    fn words_are_changed_in_one_step() {
+        const TURNS: u64 = if cfg!(miri) { 50 } else { 20_000 };
+        let memory = Memory::packed_scratch(8 * WORDS);
+        let add = |memory: &Memory| {
+            (0..TURNS).for_each(|_| {
+                memory.change_word(8, |found| Some(found + 1));
+            })
+        };
+        let swap = |memory: &Memory| {
+            let mut swapped = 0;
+            while swapped < TURNS {
+                let seen = memory.change_word(8, |_| None).unwrap();
+                let found = memory.change_word(8, |found| (found == seen).then_some(seen + 1)).unwrap();
+                swapped += u64::from(found == seen);
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| add(&memory));
+                scope.spawn(|| swap(&memory));
+            }
+        });
+        assert_eq!(words(&memory), [0, 4 * TURNS, 0, 0]);
+    }
+
+    #[test]
+    fn what_is_no_word_is_left_alone() {
+        let memory = Memory::packed_scratch(8 * WORDS);
+        let touched = |memory: &Memory, at| memory.change_word(at, |_| Some(u64::MAX)).is_some();
+        for at in [-8, 1, 4, 7, 8 * WORDS as i64 - 7, 8 * WORDS as i64, i64::MAX, i64::MIN] {
+            assert!(!touched(&memory, at), "{at}");
+        }
+        // SAFETY: bytes of the memory above, which stays.
+        let read = unsafe { Memory::read(memory.address as *const u8, &byte(), (0, 8)) };
+        assert!(!touched(&read, 0));
+        assert_eq!(words(&memory), [0; WORDS]);
+        assert!(touched(&memory, 8 * WORDS as i64 - 8));
+        assert_eq!(words(&memory), [0, 0, 0, u64::MAX]);
     }
 }

@@ -18,7 +18,7 @@ fn range(memory: &Memory) -> MemoryRange {
 
 fn expose(engines: &mut [Option<Engine>], memory: &Memory) -> Region {
     let owner = engines[1].as_mut().unwrap();
-    owner.expose(range(memory), std::iter::once(PeerId(0))).expect("the emulator takes it")
+    owner.expose(range(memory), std::iter::once(PeerId(0)), true).expect("the emulator takes it").0
 }
 
 /// Waits until requests of engine 0 have ended, and answers how.

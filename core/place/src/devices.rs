@@ -216,15 +216,18 @@ pub fn xml(text: &str) -> Result<Vec<Device>, String> {
     Ok(devices)
 }
 
-/// For each rank of a node, by the CPUs it may use, the device it uses (an index into `devices`): the nearest active one; of
-/// several that are equally near, each gets as many ranks. `None` when no device is active.
+/// For each rank of a node, by the CPUs it may use, the device it uses (an index into `devices`): the nearest active one, one of
+/// software only where no other is active; of several that are equally near, each gets as many ranks. `None` when no device is active.
 pub fn assign(devices: &[Device], ranks: &[CpuSet]) -> Vec<Option<usize>> {
     let mut load = vec![0_usize; devices.len()];
     ranks
         .iter()
         .map(|cpus| {
             let active = devices.iter().enumerate().filter(|(_, device)| device.is_active());
-            let chosen = active.min_by_key(|(index, device)| (distance(device, cpus), load[*index]))?.0;
+            let by = |(index, device): &(usize, &Device)| {
+                (device.pci.is_none(), distance(device, cpus), load[*index])
+            };
+            let chosen = active.min_by_key(by)?.0;
             load[chosen] += 1;
             Some(chosen)
         })

@@ -216,6 +216,25 @@ fn cores_of_two_kinds_are_cores() {
     assert_eq!(sizes, [2, 2, 2, 2, 1, 1]);
 }
 
+/// The kernel's emulation of RoCE is active wherever somebody has set it up, tells of no place, and has a name of any kind: a rank
+/// that is near to no card would take it.
+#[test]
+fn devices_of_software_are_used_where_there_are_no_others() {
+    let mut rxe = files("a_rxe", "1: CA", "Ethernet", "4: ACTIVE", "", -1);
+    rxe.retain(|(path, _)| !path.ends_with("uevent"));
+    let card = |name, state, cpus, numa| files(name, "1: CA", "Ethernet", state, cpus, numa);
+    let ranks: Vec<CpuSet> = ["0", "40", "50", ""].map(|cpus| cpus.parse().expect("a list")).to_vec();
+    let near = |devices: &[Vec<(String, String)>]| -> Vec<String> {
+        assign_names(&read(&system(devices)), &ranks).into_iter().flatten().collect()
+    };
+    let cards = [card("mlx5_0", "4: ACTIVE", "0-15", 0), card("mlx5_1", "4: ACTIVE", "16-31", 1)];
+    let both = near(&[rxe.clone(), cards[0].clone(), cards[1].clone()]);
+    assert!(!both.contains(&"a_rxe".to_owned()), "{both:?}");
+    assert_eq!(both, near(&cards));
+    let down = card("mlx5_0", "1: DOWN", "0-15", 0);
+    assert_eq!(near(&[rxe, down]), ["a_rxe"; 4]);
+}
+
 #[test]
 fn a_device_whose_port_is_down_is_nobodys() {
     let text = machine(2, 1, &[1; 4], &[(0, "mlx5_0"), (1, "mlx5_1")]);

@@ -264,6 +264,9 @@ pub struct HcaLimits {
     pub atomics: bool,
     /// Whether they are atomic towards the processors too.
     pub atomic_with_processors: bool,
+    /// Whether those of one connection are executed in their order; otherwise each has to wait for the one before
+    /// ([`WorkRequest::fence`]).
+    pub atomics_in_order: bool,
     /// Whether the device does nothing but inside this process's own calls of it: then none of its atomics is executed while
     /// the process does something else. False for whatever works by itself, a thread included.
     pub works_in_calls: bool,

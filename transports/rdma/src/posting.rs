@@ -101,8 +101,9 @@ impl<H: Hca> Rdma<H> {
             self.noted(index, holds, signaled, deed, &kept);
             return Ok(false);
         }
-        let request =
-            WorkRequest { id: peer.flight.next(), work, data, signaled, fence: false, solicited: false };
+        // Behind earlier ones, where the device would not keep their order.
+        let fence = matches!(deed, Deed::Atomic) && !self.limits.atomics_in_order;
+        let request = WorkRequest { id: peer.flight.next(), work, data, signaled, fence, solicited: false };
         if let Err(why) = self.rails[usize::from(peer.rail)].hca.post_send(peer.pair, &request) {
             return self.not_taken(index, why, || (holds, signaled, deed, kept)).map(|()| false);
         }

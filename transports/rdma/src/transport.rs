@@ -184,6 +184,7 @@ fn limits_of<H: Hca>(rails: &Rails<H>) -> HcaLimits {
         // work.
         atomics: [a, b].iter().all(|it| it.atomics && (it.atomic_with_processors || it.works_in_calls)),
         atomic_with_processors: a.atomic_with_processors && b.atomic_with_processors,
+        atomics_in_order: a.atomics_in_order && b.atomics_in_order,
         works_in_calls: a.works_in_calls && b.works_in_calls,
         chains: a.chains || b.chains,
         latency: a.latency.max(b.latency),

@@ -256,6 +256,7 @@ impl<W: Wire> Hca for Card<W> {
             follows_mappings: true,
             atomics: true,
             atomic_with_processors: false,
+            atomics_in_order: true,
             // In `progress`. Whoever lets a thread do that must say false here: windows count on it.
             works_in_calls: true,
             // What follows a request in the same turn leaves at its end: see `Card::ring`.

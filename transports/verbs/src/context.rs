@@ -7,9 +7,9 @@ use crate::survey::Link;
 use crate::sys::{
     EXTENDED, IBV_ATOMIC_GLOB, IBV_ATOMIC_NONE, IBV_ODP_SUPPORT, IBV_ODP_SUPPORT_ATOMIC,
     IBV_ODP_SUPPORT_READ, IBV_ODP_SUPPORT_RECV, IBV_ODP_SUPPORT_SEND, IBV_ODP_SUPPORT_SRQ_RECV,
-    IBV_ODP_SUPPORT_WRITE, IBV_PORT_ACTIVE, IBV_QPT_RC, ibv_comp_channel, ibv_context, ibv_cq,
-    ibv_device_attr, ibv_device_attr_ex, ibv_pd, ibv_port_attr, ibv_qp_cap, ibv_qp_init_attr,
-    verbs_context_end,
+    IBV_ODP_SUPPORT_WRITE, IBV_PCI_ATOMIC_OPERATION_8_BYTE_SIZE_SUP, IBV_PORT_ACTIVE, IBV_QPT_RC,
+    ibv_comp_channel, ibv_context, ibv_cq, ibv_device_attr, ibv_device_attr_ex, ibv_pd, ibv_port_attr,
+    ibv_qp_cap, ibv_qp_init_attr, verbs_context_end,
 };
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
@@ -191,6 +191,7 @@ impl Context {
         let measured = registration.filter(|_| !choice.emulated).map(Registration::seconds);
         let (fixed, per_byte) = measured.unwrap_or((assumed, 0.05e-9));
         let bandwidth = if choice.emulated { 1e9 } else { bytes_per_second(&port) };
+        let by_bus = attr.atomic_cap != IBV_ATOMIC_NONE && self.changes_by_bus();
         let limits = HcaLimits {
             mtu: 128 << port.active_mtu.clamp(1, 5),
             max_message: port.max_msg_sz,
@@ -207,7 +208,9 @@ impl Context {
             max_registered: lockable(),
             follows_mappings: on_demand,
             atomics: attr.atomic_cap != IBV_ATOMIC_NONE,
-            atomic_with_processors: attr.atomic_cap == IBV_ATOMIC_GLOB,
+            atomic_with_processors: attr.atomic_cap == IBV_ATOMIC_GLOB || by_bus,
+            // Those of the bus have no order among themselves.
+            atomics_in_order: !by_bus,
             works_in_calls: false,
             // A doorbell is a write across the bus, or a call of the kernel.
             chains: true,
@@ -265,6 +268,15 @@ impl Context {
             | IBV_ODP_SUPPORT_SRQ_RECV;
         self.further_facts().is_some_and(|attr| {
             attr.odp_caps.general_caps & IBV_ODP_SUPPORT != 0 && attr.odp_caps.rc_odp_caps & all == all
+        })
+    }
+
+    /// Whether the device adds to numbers of eight bytes, and swaps them, by the atomics of the bus, which are atomic towards
+    /// processors, although it may call itself atomic alone (`IBV_ATOMIC_HCA`).
+    fn changes_by_bus(&self) -> bool {
+        self.further_facts().is_some_and(|attr| {
+            let caps = attr.pci_atomic_caps;
+            caps.fetch_add & caps.compare_swap & IBV_PCI_ATOMIC_OPERATION_8_BYTE_SIZE_SUP != 0
         })
     }
 

@@ -84,6 +84,15 @@ pub struct ibv_odp_caps {
     pub ud_odp_caps: u32,
 }
 
+/// Sizes of numbers that a device changes across the bus by the bus's own atomics: 1 for four bytes, 2 for eight, 4 for sixteen.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct ibv_pci_atomic_caps {
+    pub fetch_add: u16,
+    pub swap: u16,
+    pub compare_swap: u16,
+}
+
 /// The beginning of `struct ibv_device_attr_ex`; the library is told how much of it there is.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -94,6 +103,7 @@ pub struct ibv_device_attr_ex {
     /// Clocks, segmentation, spreading, pacing, matching of tags, moderation.
     pub others: [u64; 14],
     pub max_dm_size: u64,
+    pub pci_atomic_caps: ibv_pci_atomic_caps,
 }
 
 #[repr(C)]
@@ -508,6 +518,7 @@ pub const IBV_QP_DEST_QPN: c_int = 1 << 20;
 pub const IBV_PORT_ACTIVE: c_int = 4;
 pub const IBV_ATOMIC_NONE: c_int = 0;
 pub const IBV_ATOMIC_GLOB: c_int = 2;
+pub const IBV_PCI_ATOMIC_OPERATION_8_BYTE_SIZE_SUP: u16 = 2;
 
 pub const IBV_ODP_SUPPORT: u64 = 1;
 pub const IBV_ODP_SUPPORT_SEND: u32 = 1;

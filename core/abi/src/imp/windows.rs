@@ -10,7 +10,7 @@ use weft::kinds;
 use weft::window::{Extent, Flavor, Keep, Parts, UNEXPOSED};
 use weft_coll::Call;
 use weft_datatype::{Datatype, Memory};
-use weft_engine::{Arguments, MemoryRange, RegionId, RemoteMemory};
+use weft_engine::{Arguments, Changes, MemoryRange, RegionId, RemoteMemory};
 use weft_types::{Error, ErrorClass, Handle, Rank, abi};
 
 use super::collective_forms::check_making;
@@ -26,8 +26,12 @@ const ALIGNMENT: usize = 64;
 /// What segments that are not contiguous begin at.
 const PAGE: usize = 4096;
 
-/// The hints of section 12.2 and their defaults.
-const HINTS: [(&str, &str); 8] = [
+/// Whether others may have devices change numbers in this process's part of a window; as long as the window lives.
+const DEVICE_ATOMICS: &str = "weft_device_atomics";
+
+/// The hints of section 12.2 and their defaults, and ours.
+const HINTS: [(&str, &str); 9] = [
+    (DEVICE_ATOMICS, "true"),
     ("no_locks", "false"),
     ("accumulate_ordering", "rar,raw,war,waw"),
     ("accumulate_ops", "same_op_no_op"),
@@ -42,7 +46,11 @@ fn accepted(hints: &Info) -> weft_types::Result<Info> {
     let mut kept = Info::default();
     for (key, _) in HINTS {
         // An assertion about memory that Weft does not know is ignored as a whole (section 11.4.3).
-        let known = |value: &&str| key != "mpi_assert_memory_alloc_kinds" || kinds::supports_all(value);
+        let known = |value: &&str| match key {
+            "mpi_assert_memory_alloc_kinds" => kinds::supports_all(value),
+            DEVICE_ATOMICS => ["true", "false"].contains(value),
+            _ => true,
+        };
         if let Some(value) = hints.text(key).filter(known) {
             kept.set(key.as_bytes(), value.as_bytes())?;
         }
@@ -121,28 +129,32 @@ impl Making {
             let text = format!("rank {rank} has no memory for its part of the window");
             return Err(Error::new(ErrorClass::NO_MEM, text).into());
         }
-        Ok(all.chunks_exact(3).map(|words| Extent { size: words[0], unit: words[1] }).collect())
+        Ok(all.chunks_exact(3).map(|words| Extent::new(words[0], words[1] as u32)).collect())
     }
 
     /// Exposes this process's memory to devices and tells everybody's extent and place; an error of any member is an error of
     /// all. Whoever cannot register its memory is reached by messages.
     fn expose(&self, mine: Result<&Memory, Error>) -> Result<(Vec<Extent>, Places), Raised> {
-        let region = mine.as_ref().ok().and_then(|memory| {
+        let wished = self.hints.text(DEVICE_ATOMICS) != Some("false");
+        let exposed = mine.as_ref().ok().and_then(|memory| {
             gate::with(|process| {
                 let comm = process.comms.get(self.comm)?;
                 let (rank, group) = (comm.rank, Arc::clone(&comm.group));
                 let others = (0..group.size()).filter(|&other| other != rank.0);
                 let range = MemoryRange { address: memory.address() as u64, length: self.size as u64 };
                 let peers = others.map(|other| group.peer(Rank(other)));
-                Ok::<_, Error>(process.engine.expose(range, peers))
+                Ok::<_, Error>(process.engine.expose(range, peers, wished))
             })
             .ok()?
         });
-        let place = region.map_or(UNEXPOSED, |region| region.remote);
-        let words = [self.size as u64, self.unit as u64, u64::from(mine.is_err()), place.address, place.key];
+        let place = exposed.map_or(UNEXPOSED, |(region, _)| region.remote);
+        let changes = exposed.map_or(Changes::None, |(_, changes)| changes);
+        // Whether it has failed, and what others may have its device change.
+        let word = u64::from(mine.is_err()) | (changes as u64) << 1;
+        let words = [self.size as u64, self.unit as u64, word, place.address, place.key];
         let told = exchange(self.comm, &words).and_then(|all| {
             mine?;
-            match all.chunks_exact(5).position(|words| words[2] != 0) {
+            match all.chunks_exact(5).position(|words| words[2] & 1 != 0) {
                 None => Ok(all),
                 Some(rank) => {
                     let text = format!("rank {rank} has no memory for its part of the window");
@@ -150,13 +162,18 @@ impl Making {
                 }
             }
         });
-        let exposed = region.map(|region| region.id);
+        let exposed = exposed.map(|(region, _)| region.id);
         let all = told.inspect_err(|_| {
             if let Some(region) = exposed {
                 gate::with(|process| process.engine.withdraw(region));
             }
         })?;
-        let extents = all.chunks_exact(5).map(|words| Extent { size: words[0], unit: words[1] }).collect();
+        let extent = |words: &[u64]| Extent {
+            size: words[0],
+            unit: words[1] as u32,
+            changes: Changes::from_word(words[2] >> 1),
+        };
+        let extents = all.chunks_exact(5).map(extent).collect();
         let mut places: Vec<RemoteMemory> =
             all.chunks_exact(5).map(|words| RemoteMemory { address: words[3], key: words[4] }).collect();
         if places.iter().all(|&place| place == UNEXPOSED) {
@@ -515,7 +532,8 @@ pub(crate) unsafe fn win_set_info(win: MPI_Win, info: MPI_Info) -> Result<(), Ra
     let hints = accepted(&gate::always(|always| always.hints(info.handle()))?)?;
     gate::with(|process| {
         let window = process.windows.get_mut(win.handle())?;
-        for (key, value) in hints.pairs() {
+        // Everybody has heard when the window was made what devices may change.
+        for (key, value) in hints.pairs().filter(|&(key, _)| key != DEVICE_ATOMICS.as_bytes()) {
             window.hints.set(key, value)?;
         }
         Ok(())
@@ -530,7 +548,10 @@ pub(crate) unsafe fn win_get_info(win: MPI_Win, info_used: *mut MPI_Info) -> Res
         let kinds = process.memory_kinds(window.comm);
         let mut content = Info::default();
         for (key, default) in HINTS {
-            let value = window.hints.text(key).unwrap_or(default);
+            let value = match key {
+                DEVICE_ATOMICS if window.changes() == Changes::None => "false",
+                _ => window.hints.text(key).unwrap_or(default),
+            };
             if !value.is_empty() {
                 content.set(key.as_bytes(), value.as_bytes())?;
             }

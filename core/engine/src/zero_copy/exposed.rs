@@ -41,23 +41,64 @@ pub struct Reach {
     pub put: bool,
     /// [`Engine::get_exposed`] works.
     pub get: bool,
-    /// [`Engine::change_exposed`] works on aligned numbers of eight bytes, and never while the process handles a packet.
+    /// [`Engine::change_exposed`] works on aligned numbers of eight bytes, where the owner's [`Changes`] allow it.
     pub change: bool,
     /// Packets sent after a put or change are handled after it.
     pub ordered: bool,
 }
 
+/// What others may have the device of a process change in the memory that it exposes, and what those changes are atomic towards:
+/// the owner says so of its own device, since that executes them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Changes {
+    /// Nothing: the device has no atomics, they are atomic among themselves alone, or the owner does not wish it.
+    #[default]
+    None = 0,
+    /// Aligned numbers of eight bytes, never while the owner's process executes something: the device works inside its calls.
+    InCalls = 1,
+    /// Aligned numbers of eight bytes, at any moment, each in one step towards processors too.
+    AtAnyMoment = 2,
+}
+
+impl Changes {
+    /// What a process may offer whose device can so much.
+    pub const fn of(can: &ZeroCopy) -> Changes {
+        match can {
+            ZeroCopy { atomics: true, atomic_with_packets: true, .. } => Changes::InCalls,
+            ZeroCopy { atomics: true, atomic_with_processors: true, .. } => Changes::AtAnyMoment,
+            _ => Changes::None,
+        }
+    }
+
+    /// As it travels.
+    pub const fn from_word(word: u64) -> Changes {
+        match word {
+            1 => Changes::InCalls,
+            2 => Changes::AtAnyMoment,
+            _ => Changes::None,
+        }
+    }
+}
+
 impl Engine {
-    /// Registers memory of this process for the operations of others, if a device reaches any of `peers` and takes it. What is
-    /// registered for messages and not in use is given back for it.
-    pub fn expose(&mut self, memory: MemoryRange, mut peers: impl Iterator<Item = PeerId>) -> Option<Region> {
+    /// Registers memory of this process for the operations of others, if a device reaches any of `peers` and takes it; changes of
+    /// numbers are among them where that is `wished` and the device's exclude something. What is registered for messages and not
+    /// in use is given back for it.
+    pub fn expose(
+        &mut self,
+        memory: MemoryRange,
+        mut peers: impl Iterator<Item = PeerId>,
+        wished: bool,
+    ) -> Option<(Region, Changes)> {
         if memory.length == 0 {
             return None;
         }
         let can = peers.find_map(|peer| self.fabric.zero_copy(peer))?;
-        let access =
-            Access { local_write: true, remote_write: true, remote_read: true, remote_atomic: can.atomics };
-        self.register_exposed(&can, memory, access)
+        let changes = if wished { Changes::of(&can) } else { Changes::None };
+        let remote_atomic = changes != Changes::None;
+        let access = Access { local_write: true, remote_write: true, remote_read: true, remote_atomic };
+        self.register_exposed(&can, memory, access).map(|region| (region, changes))
     }
 
     fn register_exposed(&mut self, can: &ZeroCopy, memory: MemoryRange, access: Access) -> Option<Region> {
@@ -106,12 +147,7 @@ impl Engine {
     pub fn reach(&mut self, peer: PeerId) -> Option<Reach> {
         let index = self.meet(peer);
         let can = &self.state.peers.at(index).means.as_ref()?.can;
-        Some(Reach {
-            put: can.put,
-            get: can.get,
-            change: can.atomics && can.atomic_with_packets,
-            ordered: can.put_before_send,
-        })
+        Some(Reach { put: can.put, get: can.get, change: can.atomics, ordered: can.put_before_send })
     }
 
     /// Writes `data` to memory that `peer` exposes. Complete: they are copied; a flush tells when they are there.

@@ -19,19 +19,20 @@
 //!
 //! *Numbers.* Accumulating operations are atomic for each element against all others on it, whoever begins them and whichever
 //! way they go (section 12.7.1). The owner executes messages, its own operations included, one after another under the lock of
-//! its process. A device's atomics are used only where none of them is executed while that is going on ([`Reach::change`]: the
-//! device works inside the owner's calls). So any two of them exclude each other, whatever their types and operations are, and
-//! no hint is needed. On a device that works by itself, atomic among its own operations only, all accumulating operations go by
-//! message. *Their order* (one origin, one place: as called) holds because messages of one origin are executed in order,
+//! its process. What its device's atomics exclude, it has said when the window was made ([`weft_engine::Changes`]); which
+//! operations are the device's then, and when the owner has to change elements in one step, is said in [`super::rule`]. So any
+//! two of them exclude each other, whatever their types and operations are, and no hint is needed. On a device that works by
+//! itself, atomic among its own operations only, all accumulating operations go by message. *Their order* (one origin, one place: as called) holds because messages of one origin are executed in order,
 //! because changes by the device are executed in order ([`weft_engine`]), and because nobody changes sides while something of
 //! the other side is unfinished: the device is used only when no accumulating message is unconfirmed, and such a message is
 //! held back while a change is awaited.
 
 use super::message::Kind;
 use super::origin::{Elements, Operation, Target, What};
+use super::rule::{Deed, Element, is_long};
 use super::{Extent, Window};
 use std::collections::BTreeSet;
-use weft_datatype::{Class, Datatype, PredefinedOp, RecvBuf};
+use weft_datatype::{Datatype, PredefinedOp, RecvBuf};
 use weft_engine::{Atomic, Engine, Reach, RemoteMemory, Started};
 use weft_types::{PeerId, Rank, Result};
 
@@ -141,7 +142,8 @@ impl Window {
     #[inline(never)]
     fn put_and_remember(&mut self, engine: &mut Engine, bytes: &[u8], target: u32, disp: i64) -> bool {
         let Some(&memory) = self.places.get(target as usize) else { return false };
-        let Some(&Extent { size, unit }) = self.extents.get(target as usize) else { return false };
+        let Some(&Extent { size, unit, .. }) = self.extents.get(target as usize) else { return false };
+        let unit = u64::from(unit);
         if (disp as u64) >= 1 << 32 || bytes.is_empty() || !self.epochs.surely_allows(target) {
             return false;
         }
@@ -161,7 +163,7 @@ impl Window {
 
     /// Where the first packed bytes of a target's elements lie in its memory: offset and length of each run. `None`: in too many.
     fn runs(&self, to: &Target, bytes: u64) -> Option<Vec<(u64, u64)>> {
-        let at = to.disp.wrapping_mul(self.extents.get(to.rank as usize)?.unit as i64);
+        let at = to.disp.wrapping_mul(self.extents.get(to.rank as usize)?.unit.into());
         if to.datatype.is_contiguous() {
             return Some(vec![(at as u64, bytes)]);
         }
@@ -223,21 +225,23 @@ impl Window {
         Ok(true)
     }
 
-    /// Changes one number by the target's device, if that is atomic against everything else and in order; false: it must go by
-    /// message.
+    /// Changes one element by the target's device, if that is atomic against everything else (as [`super::rule`] says) and in
+    /// order; false: it must go by message.
     fn change_by_device(
         &mut self,
         engine: &mut Engine,
         to: &Target,
-        change: Atomic,
+        (basic, deed, change): (&Datatype, Deed, Atomic),
         found: Option<&Elements>,
         operation: &Operation,
     ) -> Result<bool> {
         let Some((peer, place, Reach { change: true, .. })) = self.exposed_by(engine, to.rank) else {
             return Ok(false);
         };
-        let at = place.plus(to.disp.wrapping_mul(self.extents[to.rank as usize].unit as i64) as u64);
-        if !at.address.is_multiple_of(8) || self.outgoing.accumulates_by_message(to.rank) {
+        let Extent { unit, changes, .. } = self.extents[to.rank as usize];
+        let at = place.plus(to.disp.wrapping_mul(unit.into()) as u64);
+        let element = Element::of(basic, at.address);
+        if !element.is_for_device(deed, changes) || self.outgoing.accumulates_by_message(to.rank) {
             return Ok(false);
         }
         let room = found.map_or_else(RecvBuf::empty, |found| found.memory.recv_view(0, 0, 8));
@@ -246,7 +250,7 @@ impl Window {
         Ok(true)
     }
 
-    /// An accumulating operation on one element, if a device can do it: sums of numbers of eight bytes, and looking at them.
+    /// An accumulating operation on one element, if a device can do it.
     pub(super) fn accumulate_by_device(
         &mut self,
         engine: &mut Engine,
@@ -256,22 +260,17 @@ impl Window {
         (basic, op): (&Datatype, PredefinedOp),
         operation: &Operation,
     ) -> Result<bool> {
-        if self.places.is_empty()
-            || to.count != 1
-            || !is_number_of_eight(basic)
-            || !to.datatype.is_contiguous()
-        {
+        let is_one = to.count == 1 && to.datatype.element_bytes() == 8 && to.datatype.is_contiguous();
+        if self.places.is_empty() || !is_one || !is_long(basic) {
             return Ok(false);
         }
-        let add = match (op, from) {
-            (PredefinedOp::Sum, Some(from)) if from.bytes == 8 => word(from),
-            (PredefinedOp::NoOp, _) => 0,
+        let deed = Deed::of(op);
+        let add = match (deed, from) {
+            (Deed::Add, Some(from)) if from.bytes == 8 => word(from),
+            (Deed::Look, _) => 0,
             _ => return Ok(false),
         };
-        if to.datatype.element_bytes() != 8 {
-            return Ok(false);
-        }
-        self.change_by_device(engine, to, Atomic::FetchAdd(add), result, operation)
+        self.change_by_device(engine, to, (basic, deed, Atomic::FetchAdd(add)), result, operation)
     }
 
     /// A compare and swap, if a device can do it.
@@ -287,7 +286,7 @@ impl Window {
             return Ok(false);
         }
         let change = Atomic::CompareSwap { compare: word(compare), swap: word(new) };
-        self.change_by_device(engine, to, change, Some(result), operation)
+        self.change_by_device(engine, to, (&to.datatype, Deed::Swap, change), Some(result), operation)
     }
 
     /// Has everything flushed that devices did at a target, or at all.
@@ -327,14 +326,6 @@ impl Window {
             engine.withdraw(region);
         }
     }
-}
-
-/// Whether elements are integers of eight bytes, of which sums wrap alike with and without a sign.
-fn is_number_of_eight(basic: &Datatype) -> bool {
-    basic.as_predefined().is_some_and(|basic| {
-        basic.size() == 8
-            && matches!(basic.class(), Class::CInteger | Class::FortranInteger | Class::MultiLanguage)
-    })
 }
 
 /// One element of eight bytes.

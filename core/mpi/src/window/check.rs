@@ -1,8 +1,10 @@
 //! What a fuzzer does with a message of a stranger: see [`check_message`].
 
+use super::Extent;
 use super::exposure::{Exposure, Region};
 use super::message::{Kind, Message};
 use weft_datatype::{Datatype, Form, Memory};
+use weft_engine::Changes;
 use weft_types::{ErrorClass, abi};
 
 /// Bytes of memory on each side that are not the window's.
@@ -42,11 +44,11 @@ fn outcome(message: &Message<'_>, attached: bool, beside: u8) -> (Result<Vec<u8>
     memory.recv_view(0, 0, whole as u64).unpack(0, &before);
     let mut message = message.clone();
     let exposure = match attached {
-        false => Exposure::Fixed {
-            memory: memory.retyped(&byte),
-            size: SIZE as u64,
-            unit: 1 + u64::from(message.id % 3),
-        },
+        false => {
+            let changes = if message.id & 4 == 0 { Changes::None } else { Changes::AtAnyMoment };
+            let extent = Extent { size: SIZE as u64, unit: 1 + message.id % 3, changes };
+            Exposure::fixed(memory.retyped(&byte), extent)
+        }
         true => {
             let base = memory.address() as i64;
             message.disp = message.disp.wrapping_add(base);
@@ -163,7 +165,7 @@ mod tests {
     proptest! {
         #[test]
         fn nothing_beside_a_window_is_written_or_found_out(
-            (kind, op, basic, id) in (1_u32..12, prop_oneof![0_u32..16, Just(abi::MPI_SUM), Just(abi::MPI_NO_OP)], any::<u8>(), 0_u32..3),
+            (kind, op, basic, id) in (1_u32..12, prop_oneof![0_u32..16, Just(abi::MPI_SUM), Just(abi::MPI_NO_OP)], any::<u8>(), 0_u32..8),
             (disp, count, start, bytes) in (near(), near(), near(), near()),
             shape in prop::option::of((near(), near(), prop::collection::vec((near(), near()), 0..4))),
             data in prop::collection::vec(any::<u8>(), 0..64),

@@ -1,7 +1,10 @@
 //! The memory of a window at its owner, and what one-sided operations do to it.
 
+use super::Extent;
 use super::message::{Kind, Message, Shape, predefined};
 use super::origin::PIECE;
+use super::rule::{is_long, takes_steps};
+use super::steps;
 use weft_datatype::{Datatype, Memory, PredefinedOp, RecvBuf, SendBuf};
 use weft_types::{Error, ErrorClass, Result, abi};
 
@@ -16,8 +19,8 @@ pub(super) struct Region {
 /// What origins may touch here.
 #[derive(Debug)]
 pub(super) enum Exposure {
-    /// One range, addressed in units from its base.
-    Fixed { memory: Memory, size: u64, unit: u64 },
+    /// One range, addressed in units from its base; `in_steps`: elements that devices may change are changed in one step each.
+    Fixed { memory: Memory, size: u64, unit: u64, in_steps: bool },
     /// Whatever is attached, addressed absolutely.
     Attached(Vec<Region>),
 }
@@ -42,11 +45,16 @@ pub(super) fn inside(disp: i64, unit: u64, (low, high): (i64, i64), size: u64) -
 }
 
 impl Exposure {
+    pub(super) fn fixed(memory: Memory, extent: Extent) -> Exposure {
+        let in_steps = takes_steps(extent.changes);
+        Exposure::Fixed { memory, size: extent.size, unit: extent.unit.into(), in_steps }
+    }
+
     /// Memory of the elements of `datatype`, and the displacement of the first in it.
     fn locate(&self, disp: i64, count: u64, datatype: &Datatype) -> Result<(Memory, i64)> {
         let span = datatype.span(count)?;
         match self {
-            Exposure::Fixed { memory, size, unit } => {
+            Exposure::Fixed { memory, size, unit, .. } => {
                 let at = inside(disp, *unit, span, *size)?;
                 Ok((memory.retyped(datatype), at))
             }
@@ -115,6 +123,15 @@ impl Exposure {
         }
         let bytes = message.bytes as usize;
         let (memory, at) = self.view(message)?;
+        let accumulates =
+            matches!(message.kind, Kind::Accumulate | Kind::GetAccumulate | Kind::CompareAndSwap);
+        if accumulates && matches!(self, Exposure::Fixed { in_steps: true, .. }) {
+            let basic = predefined(message.basic)?;
+            if is_long(&basic) {
+                let old = steps::execute(&memory, at, message, &basic)?;
+                return Ok(if message.kind == Kind::Accumulate { Vec::new() } else { old });
+            }
+        }
         let mut old = Vec::new();
         if matches!(message.kind, Kind::Get | Kind::GetAccumulate | Kind::CompareAndSwap) {
             old.resize(bytes, 0);
@@ -135,10 +152,15 @@ impl Exposure {
     }
 }
 
+/// The operation that a message names.
+pub(super) fn op_of(message: &Message<'_>) -> Result<PredefinedOp> {
+    PredefinedOp::from_abi(message.op)
+        .ok_or_else(|| Error::new(ErrorClass::INTERN, "a one-sided message with an unknown operation"))
+}
+
 /// `target = data op target`, element by element of the basic type.
 fn combine(memory: &Memory, at: i64, message: &Message<'_>) -> Result<()> {
-    let op = PredefinedOp::from_abi(message.op)
-        .ok_or_else(|| Error::new(ErrorClass::INTERN, "a one-sided message with an unknown operation"))?;
+    let op = op_of(message)?;
     let mut room = memory.recv_view(at, message.start, message.bytes);
     match op {
         PredefinedOp::NoOp => return Ok(()),
@@ -149,21 +171,34 @@ fn combine(memory: &Memory, at: i64, message: &Message<'_>) -> Result<()> {
         _ => {}
     }
     let basic = predefined(message.basic)?;
-    let kernel = op.kernel(&basic)?;
-    let size = basic.element_bytes() as u64;
-    if size == 0 || !message.bytes.is_multiple_of(size) || !message.start.is_multiple_of(size) {
-        return Err(Error::new(ErrorClass::TYPE, "an accumulate of parts of elements"));
-    }
-    // In the memory layout of the basic type, where the kernels work; its alignment there is right.
-    let (count, bytes) = (message.bytes / size, message.bytes);
-    let (left, into) = (Memory::scratch(&basic, count)?, Memory::scratch(&basic, count)?);
-    left.recv_view(0, 0, bytes).unpack(0, message.data);
-    let mut packed = vec![0; bytes as usize];
-    memory.send_view(at, message.start, bytes).pack(0, &mut packed);
-    into.recv_view(0, 0, bytes).unpack(0, &packed);
-    kernel.apply_elements(left.elements(0, 0, bytes), into.elements(0, 0, bytes));
-    into.send_view(0, 0, bytes).pack(0, &mut packed);
+    whole_elements(&basic, message)?;
+    let mut packed = vec![0; message.bytes as usize];
+    memory.send_view(at, message.start, message.bytes).pack(0, &mut packed);
+    apply(op, &basic, message.data, &mut packed)?;
     room.unpack(0, &packed);
+    Ok(())
+}
+
+/// Checks that a message is about whole elements of its basic type.
+pub(super) fn whole_elements(basic: &Datatype, message: &Message<'_>) -> Result<()> {
+    let size = basic.element_bytes() as u64;
+    match size > 0 && message.bytes.is_multiple_of(size) && message.start.is_multiple_of(size) {
+        true => Ok(()),
+        false => Err(Error::new(ErrorClass::TYPE, "an accumulate of parts of elements")),
+    }
+}
+
+/// `packed = data op packed`, of as many packed elements of the basic type.
+pub(super) fn apply(op: PredefinedOp, basic: &Datatype, data: &[u8], packed: &mut [u8]) -> Result<()> {
+    let kernel = op.kernel(basic)?;
+    // In the memory layout of the basic type, where the kernels work; its alignment there is right.
+    let bytes = data.len() as u64;
+    let count = bytes / basic.element_bytes().max(1) as u64;
+    let (left, into) = (Memory::scratch(basic, count)?, Memory::scratch(basic, count)?);
+    left.recv_view(0, 0, bytes).unpack(0, data);
+    into.recv_view(0, 0, bytes).unpack(0, packed);
+    kernel.apply_elements(left.elements(0, 0, bytes), into.elements(0, 0, bytes));
+    into.send_view(0, 0, bytes).pack(0, packed);
     Ok(())
 }
 

@@ -29,6 +29,8 @@ mod exposure;
 mod lock;
 mod message;
 mod origin;
+mod rule;
+mod steps;
 mod sync;
 mod target;
 #[cfg(test)]
@@ -51,7 +53,7 @@ use std::sync::Arc;
 use sync::Epochs;
 use target::Incoming;
 use weft_datatype::Memory;
-use weft_engine::{Engine, RegionId, RemoteMemory};
+use weft_engine::{Changes, Engine, RegionId, RemoteMemory};
 use weft_types::{ContextId, Error, ErrorClass, Handle, HandleKind, Rank, Result, abi};
 
 /// How the memory of a window came to be (section 12.2).
@@ -82,13 +84,25 @@ pub struct Facts {
     pub model: i32,
 }
 
-/// Size and displacement unit of a member's memory.
+/// Size and displacement unit of a member's memory, and what others may have its device change there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// Bytes.
     pub size: u64,
-    /// Bytes of one displacement.
-    pub unit: u64,
+    /// Bytes of one displacement, an `int`.
+    pub unit: u32,
+    /// As the member said when the window was made.
+    pub changes: Changes,
+}
+
+/// There is one a member.
+const _: () = assert!(size_of::<Extent>() == 16);
+
+impl Extent {
+    /// Of memory that no device changes.
+    pub const fn new(size: u64, unit: u32) -> Extent {
+        Extent { size, unit, changes: Changes::None }
+    }
 }
 
 /// Memory that lives as long as the window.
@@ -163,7 +177,7 @@ pub struct Window {
 
 impl Window {
     fn new(parts: Parts) -> Window {
-        let extent = parts.extents.get(parts.rank.0 as usize).copied().unwrap_or(Extent { size: 0, unit: 1 });
+        let extent = parts.extents.get(parts.rank.0 as usize).copied().unwrap_or(Extent::new(0, 1));
         let (flavor, exposure) = match parts.flavor {
             Flavor::Create => (abi::MPI_WIN_FLAVOR_CREATE, None),
             Flavor::Allocate => (abi::MPI_WIN_FLAVOR_ALLOCATE, None),
@@ -189,18 +203,14 @@ impl Window {
                 .mapped
                 .into_iter()
                 .zip(&parts.extents)
-                .map(|(memory, &Extent { size, unit })| Exposure::Fixed { memory, size, unit })
+                .map(|(memory, &extent)| Exposure::fixed(memory, extent))
                 .collect(),
             extents: parts.extents,
             places: parts.places,
             exposed: parts.exposed,
             context: parts.context,
             rank: parts.rank,
-            exposure: exposure.unwrap_or(Exposure::Fixed {
-                memory: parts.memory,
-                size: extent.size,
-                unit: extent.unit,
-            }),
+            exposure: exposure.unwrap_or_else(|| Exposure::fixed(parts.memory, extent)),
             outgoing: Outgoing::default(),
             incoming: Incoming::default(),
             epochs: Epochs::default(),
@@ -223,6 +233,11 @@ impl Window {
             _ if rank == self.rank.0 => Some(self.facts.base),
             _ => None,
         }
+    }
+
+    /// What others may have devices change in this process's part.
+    pub fn changes(&self) -> Changes {
+        self.extents.get(self.rank.0 as usize).map_or(Changes::None, |extent| extent.changes)
     }
 
     /// A valid target; `None` for `MPI_PROC_NULL`.

@@ -312,7 +312,7 @@ impl Window {
             return Ok(());
         }
         let extent = self.extents[to.rank as usize];
-        inside(to.disp, extent.unit, to.datatype.span(to.count)?, extent.size).map(drop)
+        inside(to.disp, extent.unit.into(), to.datatype.span(to.count)?, extent.size).map(drop)
     }
 
     fn sizes(origin: u64, target: u64, larger: &str) -> Result<()> {

@@ -11,6 +11,11 @@ use weft_types::{PeerId, Tag};
 const SLOTS: u64 = 3000;
 
 fn window(rank: u32, ranks: u32) -> (Windows, Handle) {
+    window_with(Changes::None, rank, ranks)
+}
+
+/// One that devices could change: the owner takes its steps, whether there are any.
+fn window_with(changes: Changes, rank: u32, ranks: u32) -> (Windows, Handle) {
     let mut windows = Windows::default();
     let bytes = SLOTS * 8;
     let handle = windows
@@ -21,7 +26,7 @@ fn window(rank: u32, ranks: u32) -> (Windows, Handle) {
             group: Arc::new(Group::world(ranks)),
             flavor: Flavor::Create,
             memory: Memory::packed_scratch(bytes as usize),
-            extents: vec![Extent { size: bytes, unit: 8 }; ranks as usize],
+            extents: vec![Extent { changes, ..Extent::new(bytes, 8) }; ranks as usize],
             mapped: Vec::new(),
             places: Vec::new(),
             exposed: None,
@@ -126,9 +131,10 @@ fn an_exclusive_lock_makes_read_and_write_one_step() {
 fn accumulates_are_atomic_and_ordered() {
     for seed in 0..8 {
         let ranks = 3;
+        let changes = if seed % 2 == 0 { Changes::None } else { Changes::AtAnyMoment };
         let mut world = World::new(ranks).seed(seed).full(0.2).build();
         let all: RefCell<Vec<(Windows, Handle)>> =
-            RefCell::new((0..ranks).map(|rank| window(rank, ranks)).collect());
+            RefCell::new((0..ranks).map(|rank| window_with(changes, rank, ranks)).collect());
         let mut turns = vec![0; ranks as usize];
         let mut finished = vec![false; ranks as usize];
         let fetched: RefCell<Vec<Words>> = RefCell::new(Vec::new());

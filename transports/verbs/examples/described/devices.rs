@@ -2,7 +2,8 @@
 
 use crate::sys::{
     IBV_ATOMIC_GLOB, IBV_ATOMIC_NONE, IBV_ODP_SUPPORT_ATOMIC, IBV_ODP_SUPPORT_READ, IBV_ODP_SUPPORT_RECV,
-    IBV_ODP_SUPPORT_SEND, IBV_ODP_SUPPORT_SRQ_RECV, IBV_ODP_SUPPORT_WRITE, IBV_PORT_ACTIVE,
+    IBV_ODP_SUPPORT_SEND, IBV_ODP_SUPPORT_SRQ_RECV, IBV_ODP_SUPPORT_WRITE,
+    IBV_PCI_ATOMIC_OPERATION_8_BYTE_SIZE_SUP, IBV_PORT_ACTIVE,
 };
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -63,6 +64,8 @@ pub(crate) struct Kind {
     pub(crate) connections: bool,
     pub(crate) port_state: i32,
     pub(crate) atomics: i32,
+    /// Sizes of numbers that it changes by the bus's atomics.
+    pub(crate) by_bus: u16,
     /// What connections do on demand with memory that is not there yet.
     pub(crate) on_demand: u32,
     /// Whether its driver passes the wish for relaxed ordering on.
@@ -93,6 +96,7 @@ const SOFT: Kind = Kind {
     connections: true,
     port_state: IBV_PORT_ACTIVE,
     atomics: IBV_ATOMIC_HCA,
+    by_bus: 0,
     on_demand: 0,
     relaxed: false,
     extended: true,
@@ -165,7 +169,17 @@ pub(crate) const KINDS: &[Kind] = &[
     Kind { name: "elsewhere", manager: Manager::Elsewhere, ..SOFT },
     Kind { name: "roadless", manager: Manager::Roadless, ..ADAPTER },
     Kind { name: "unmanaged", manager: Manager::Mute, ..ADAPTER },
+    // Cards whose atomics are those of the bus; of one only for numbers of four bytes.
+    Kind { name: "bus", by_bus: 3, ..ADAPTER },
+    Kind { name: "narrowbus", by_bus: 1, ..ADAPTER },
 ];
+
+impl Kind {
+    /// Whether its atomics on eight bytes are atomic towards processors.
+    pub(crate) const fn is_atomic_with_processors(&self) -> bool {
+        self.atomics == IBV_ATOMIC_GLOB || self.by_bus & IBV_PCI_ATOMIC_OPERATION_8_BYTE_SIZE_SUP != 0
+    }
+}
 
 /// A device by its place in the list.
 pub(crate) fn kind(at: usize) -> &'static Kind {

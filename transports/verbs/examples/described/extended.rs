@@ -23,6 +23,7 @@ unsafe extern "C" fn query_device_ex(
     attr.odp_caps.general_caps = if kind.on_demand == 0 { 0 } else { IBV_ODP_SUPPORT };
     attr.odp_caps.rc_odp_caps = kind.on_demand;
     attr.max_dm_size = kind.memory;
+    attr.pci_atomic_caps = ibv_pci_atomic_caps { fetch_add: kind.by_bus, swap: 0, compare_swap: kind.by_bus };
     0
 }
 

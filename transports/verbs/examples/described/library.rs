@@ -448,6 +448,7 @@ pub unsafe extern "C" fn described_count(device: *const c_char, what: *const c_c
         b"relaxed" => counts.relaxed,
         b"plain" => counts.plain,
         b"from_own_memory" => counts.from_own_memory,
+        b"fenced" => counts.fenced,
         b"own_memory" => counts.own_memory,
         b"address" => u64::from(address(at).to_bits()),
         b"own_lid" => u64::from(lid(at)),

@@ -191,6 +191,7 @@ unsafe fn post_one(
         fence: request.send_flags & IBV_SEND_FENCE != 0,
         solicited: request.send_flags & IBV_SEND_SOLICITED != 0,
     };
+    unit.counts.fenced += u64::from(request.fence);
     unit.core.post_send(number, &request)
 }
 

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fs::File;
 use std::io::{IoSlice, IoSliceMut, Write};
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use weft_api::verbs::{CompletionQueueId, Nanos, ProtectionDomain, QueuePairNumber};
@@ -16,7 +17,10 @@ use weft_softroce::{Device, Fault, Memory};
 
 /// The program's memory. The kernel copies, so what is not there is an error and no crash.
 #[derive(Debug)]
-pub(crate) struct Program;
+pub(crate) struct Program {
+    /// Whether its atomics are atomic towards the processors, as the device says.
+    with_processors: bool,
+}
 
 impl Memory for Program {
     fn read(&self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
@@ -40,6 +44,14 @@ impl Memory for Program {
         let mut old = [0; 8];
         self.read(address, &mut old)?;
         let old = u64::from_ne_bytes(old);
+        if self.with_processors {
+            // SAFETY: the program has registered these eight bytes to be changed, they are aligned, and were there just now.
+            let word = unsafe { AtomicU64::from_ptr(address as *mut u64) };
+            let changed = word.fetch_update(Ordering::AcqRel, Ordering::Acquire, |old| Some(change(old)));
+            return Ok(changed.unwrap_or(old));
+        }
+        // What a processor stores between the halves is lost.
+        std::thread::yield_now();
         self.write(address, &change(old).to_ne_bytes()).map(|()| old)
     }
 }
@@ -96,6 +108,8 @@ pub(crate) struct Counts {
     pub(crate) plain: u64,
     /// Requests whose data lay in the device's own memory.
     pub(crate) from_own_memory: u64,
+    /// Requests that waited for reads and atomics before them.
+    pub(crate) fenced: u64,
     /// Bytes of own memory that are given out.
     pub(crate) own_memory: u64,
 }
@@ -187,7 +201,7 @@ impl World {
     pub(crate) fn unit(&mut self, at: usize) -> &mut Unit {
         self.units.entry(at).or_insert_with(|| Unit {
             kind: kind(at),
-            core: Device::new(socket(at), Program),
+            core: Device::new(socket(at), Program { with_processors: kind(at).is_atomic_with_processors() }),
             queues: HashMap::new(),
             pairs: HashMap::new(),
             regions_of: HashMap::new(),

@@ -43,7 +43,8 @@ fn facts() -> Vec<Fact> {
             max_mcast_grp, max_mcast_qp_attach, max_total_mcast_qp_attach, max_ah, max_fmr, max_map_per_fmr, max_srq, max_srq_wr,
             max_srq_sge, max_pkeys, local_ca_ack_delay, phys_port_cnt
         }
-        some ibv_device_attr_ex { orig_attr, comp_mask, odp_caps, max_dm_size }
+        some ibv_device_attr_ex { orig_attr, comp_mask, odp_caps, max_dm_size, pci_atomic_caps }
+        all ibv_pci_atomic_caps { fetch_add, swap, compare_swap }
         all ibv_alloc_dm_attr { length, log_align_req, comp_mask }
         all ibv_dm { context, memcpy_to_dm, memcpy_from_dm, comp_mask, handle }
         all ibv_port_attr {
@@ -96,7 +97,7 @@ fn facts() -> Vec<Fact> {
         IBV_QP_STATE IBV_QP_CUR_STATE IBV_QP_ACCESS_FLAGS IBV_QP_PKEY_INDEX IBV_QP_PORT IBV_QP_QKEY IBV_QP_AV IBV_QP_PATH_MTU IBV_QP_TIMEOUT
         IBV_QP_RETRY_CNT IBV_QP_RNR_RETRY IBV_QP_RQ_PSN IBV_QP_MAX_QP_RD_ATOMIC IBV_QP_MIN_RNR_TIMER IBV_QP_SQ_PSN
         IBV_QP_MAX_DEST_RD_ATOMIC IBV_QP_DEST_QPN
-        IBV_PORT_ACTIVE IBV_ATOMIC_NONE IBV_ATOMIC_GLOB
+        IBV_PORT_ACTIVE IBV_ATOMIC_NONE IBV_ATOMIC_GLOB IBV_PCI_ATOMIC_OPERATION_8_BYTE_SIZE_SUP
         IBV_ODP_SUPPORT IBV_ODP_SUPPORT_SEND IBV_ODP_SUPPORT_RECV IBV_ODP_SUPPORT_WRITE IBV_ODP_SUPPORT_READ IBV_ODP_SUPPORT_ATOMIC
         IBV_ODP_SUPPORT_SRQ_RECV IBV_FORK_DISABLED
     }

@@ -6,7 +6,7 @@ mod reductions;
 
 use crate::call::{Call, Group, Vector};
 use crate::model::{Estimate, Model};
-use crate::registry::Algorithm;
+use crate::registry::{Algorithm, Parameter};
 use crate::tree::Shape;
 
 /// Every algorithm there is.
@@ -16,6 +16,10 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Algorithm> {
 
 const THAKUR: &str = "Thakur, Rabenseifner, Gropp, Optimization of collective communication in MPICH, 2005";
 const TRAEFF: &str = "Träff, Optimal, non-pipelined reduce-scatter and allreduce algorithms, 2024";
+
+const NONE: &[Parameter] = &[];
+const SEGMENT: &[Parameter] = &[Parameter::Segment];
+const WINDOW: &[Parameter] = &[Parameter::Window];
 
 fn always(_: &Call<'_>, _: Group, _: &Model) -> bool {
     true

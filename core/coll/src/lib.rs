@@ -62,7 +62,7 @@ pub use figures::Figures;
 pub use inter::{InterCall, Root, Sides, plan_inter};
 pub use layout::{Layout, Level, Members, Partition, Stage};
 pub use model::{Estimate, Link, Model};
-pub use registry::{Algorithm, plan, plan_among, plan_by, rank_algorithms};
+pub use registry::{Algorithm, Parameter, plan, plan_among, plan_by, rank_algorithms};
 pub use reproducible::plan_reproducible;
 pub use rules::{Rule, Rules};
 pub use schedule::{

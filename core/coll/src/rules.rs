@@ -109,8 +109,8 @@ impl Rule {
     }
 
     /// The model with the rule's parameters.
-    pub(crate) fn adjust(&self, model: &Model) -> Model {
-        let segment = self.segment.unwrap_or(model.segment);
+    pub fn adjust(&self, model: &Model) -> Model {
+        let segment = self.segment.or(model.segment);
         let window = self.window.unwrap_or(model.window);
         Model { segment, window, ..model.clone() }
     }

@@ -148,6 +148,16 @@ impl Question {
     }
 }
 
+/// Bytes as a rule takes them: `32K`.
+fn bytes_exactly(bytes: u64) -> String {
+    match bytes {
+        0 => "0".to_owned(),
+        _ if bytes.is_multiple_of(1 << 20) => format!("{}M", bytes >> 20),
+        _ if bytes.is_multiple_of(1 << 10) => format!("{}K", bytes >> 10),
+        _ => bytes.to_string(),
+    }
+}
+
 fn ranking(question: &Question, tuning: &Tuning, call: &Call<'_>) -> Result<String, String> {
     let &Question { ranks, nodes, bytes, cores, .. } = question;
     let model = question.model(tuning)?;
@@ -176,9 +186,15 @@ fn ranking(question: &Question, tuning: &Tuning, call: &Call<'_>) -> Result<Stri
         let _ = writeln!(text, "A rule decides ({source}, line {line}): {rule}");
     }
     for (algorithm, seconds) in rank_algorithms(call, group, &model) {
-        let mark = if std::ptr::eq(algorithm, chosen.algorithm) { '*' } else { ' ' };
+        let is_chosen = std::ptr::eq(algorithm, chosen.algorithm);
+        let mark = if is_chosen { '*' } else { ' ' };
+        let told = chosen.rule.filter(|_| is_chosen).map(|rule| rule.adjust(&model));
+        let name = match algorithm.segment(call, group, told.as_ref().unwrap_or(&model)) {
+            Some(segment) => format!("{} segment={}", algorithm.name, bytes_exactly(segment)),
+            None => algorithm.name.to_owned(),
+        };
         // Writing to a string cannot fail.
-        let _ = write!(text, "{mark} {:26} {:>12.2} us", algorithm.name, seconds * 1e6);
+        let _ = write!(text, "{mark} {name:31} {:>12.2} us", seconds * 1e6);
         if question.simulate {
             let outcome = (algorithm.messages(call, group, &model) <= MESSAGES)
                 .then(|| simulate(algorithm, call, ranks, &model))
@@ -257,6 +273,26 @@ mod tests {
         );
         let marked: Vec<&str> = text.lines().filter(|line| line.starts_with('*')).collect();
         assert!(marked.len() == 1 && marked[0].contains("reduce-bcast"), "{text}");
+    }
+
+    #[test]
+    fn segments_are_told_as_a_rule_takes_them() {
+        let question = Question { bytes: 1 << 20, ..question("bcast") };
+        let chain = |text: &str| {
+            let line =
+                text.lines().find(|line| !line.starts_with("A rule") && line.contains("-chain segment="));
+            let words =
+                line.and_then(|line| line.split_once("segment=")).map(|(_, rest)| rest.split(' ').next());
+            words.flatten().expect("a segment").to_owned()
+        };
+        let text_by = |rules: &str| {
+            let given = |name: &str| (name == "WEFT_COLLECTIVES").then(|| rules.to_owned());
+            text(&question, &Tuning::find(given)).expect("an operation")
+        };
+        let free = chain(&text_by("bcast -> binomial"));
+        assert_ne!(free, "96K", "no power of two");
+        assert_eq!(chain(&text_by("bcast -> pipelined-chain segment=96K")), "96K");
+        assert_eq!(chain(&text_by(&format!("bcast -> pipelined-chain segment={free}"))), free);
     }
 
     #[test]

@@ -44,7 +44,7 @@ fn never(_: &[u8], _: &mut [u8]) {
 
 impl Case<'_> {
     fn check(&self, random: &mut Random) {
-        let model = Model { segment: 64, window: 2, ..Model::default() };
+        let model = Model { segment: Some(64), window: 2, ..Model::default() };
         let [first, second] = self.shape;
         let everybody = members(self.shape);
         let schedules: Vec<Schedule> = everybody

@@ -21,6 +21,8 @@ const NONE: &[Parameter] = &[];
 const SEGMENT: &[Parameter] = &[Parameter::Segment];
 const WINDOW: &[Parameter] = &[Parameter::Window];
 
+const BLOCKS: &str = "Träff, Round-optimal n-block broadcast schedules in logarithmic time, 2023";
+
 fn always(_: &Call<'_>, _: Group, _: &Model) -> bool {
     true
 }

@@ -29,6 +29,7 @@ mod allreduce;
 mod alltoall;
 mod barrier;
 mod bcast;
+mod blocks;
 pub mod call;
 mod chain;
 mod circulant;

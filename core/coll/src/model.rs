@@ -309,6 +309,21 @@ impl<'m> Estimate<'m> {
         }
     }
 
+    /// Every rank sends `bytes` to the one `distance` further on, in `times` rounds, and combines `combined` of what it takes in each. What
+    /// a round sends came rounds before: they overlap, but for the way of one message.
+    pub(crate) fn overlapping(&mut self, times: f64, distance: u32, bytes: f64, combined: f64) {
+        if self.size < 2 {
+            return;
+        }
+        let (link, injectors) = self.model.slowest(distance, None, self.size);
+        let combining = combined * self.model.per_byte_reduced;
+        let through = if link.per_byte_of_processor() > 0.0 { bytes * link.shared_per_byte } else { 0.0 };
+        let way = link.message(bytes, injectors, 2.0, link.duplex) + injectors * through + combining;
+        let shared = injectors * (link.shared_per_message + bytes * link.shared_per_byte);
+        self.path += way + times * self.sharers() * (each(link, bytes, 0.0).max(shared) + combining);
+        self.count(times * self.ranks(), times * self.ranks() * bytes, times * self.ranks());
+    }
+
     /// One rank exchanges a message of `bytes` with each of the others, in one direction, at once.
     pub(crate) fn with_all(&mut self, bytes: f64) {
         let n = self.ranks();

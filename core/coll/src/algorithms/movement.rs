@@ -1,13 +1,14 @@
 //! Barriers and operations that only move data.
 
 use super::{
-    NONE, SEGMENT, THAKUR, TRAEFF, WINDOW, always, blocks_through_tree, bytes_of, doubling, ranks, wrong,
+    BLOCKS, NONE, SEGMENT, THAKUR, TRAEFF, WINDOW, always, blocks_through_tree, bytes_of, doubling, ranks,
+    wrong,
 };
 use crate::call::{Call, Group};
 use crate::registry::Algorithm;
 use crate::schedule::{Builder, CHANNELS};
 use crate::tree::Shape;
-use crate::{allgather, alltoall, barrier, bcast, circulant, gather, reduce};
+use crate::{allgather, alltoall, barrier, bcast, blocks, circulant, gather, reduce};
 
 const DISSEMINATION: &str = "Hensgen, Finkel, Manber, Two algorithms for barrier synchronization, 1988";
 const WIDE: &str = "Hoefler, Mehlan, Mietke, Rehm, Fast barrier synchronization for InfiniBand, 2006";
@@ -204,6 +205,20 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
         write: |b, call, group, _| {
             let &Call::Bcast { root, bytes } = call else { wrong(call) };
             bcast::scatter_circulant(b, group, root, bytes);
+        },
+    },
+    Algorithm {
+        name: "circulant-blocks",
+        operations: &["bcast"],
+        source: BLOCKS,
+        parameters: SEGMENT,
+        applies: |call, group, model| group.size > 2 && bytes_of(call) > model.shortest() as f64,
+        estimate: |estimate, call, group, model| {
+            blocks::estimate(estimate, group, bytes_of(call), model.segment(), false);
+        },
+        write: |b, call, group, model| {
+            let &Call::Bcast { root, bytes } = call else { wrong(call) };
+            blocks::bcast(b, group, root, bytes, model.segment());
         },
     },
     tree_of_blocks::<2>("binomial"),

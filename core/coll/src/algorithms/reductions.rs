@@ -1,8 +1,8 @@
 //! Reductions and scans.
 
 use super::{
-    NONE, SEGMENT, THAKUR, TRAEFF, always, blocks_through_tree, bytes_of, commutes, doubling, ranks, vector,
-    wrong,
+    BLOCKS, NONE, SEGMENT, THAKUR, TRAEFF, always, blocks_through_tree, bytes_of, commutes, doubling, ranks,
+    vector, wrong,
 };
 use crate::call::{Call, Group};
 use crate::leveled::circulant_estimate;
@@ -10,7 +10,7 @@ use crate::model::{Estimate, Model};
 use crate::registry::Algorithm;
 use crate::schedule::CHANNELS;
 use crate::tree::Shape;
-use crate::{allreduce, bcast, chain, circulant, halving, reduce, reduce_scatter, ring, scan};
+use crate::{allreduce, bcast, blocks, chain, circulant, halving, reduce, reduce_scatter, ring, scan};
 
 const RABENSEIFNER: &str = "Rabenseifner, Optimization of collective reduction operations, 2004";
 const RING: &str =
@@ -218,6 +218,22 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
         write: |b, call, group, model| {
             let &Call::Reduce { root, vector, in_place } = call else { wrong(call) };
             chain::reduce(b, group, root, vector, in_place, model.segment());
+        },
+    },
+    Algorithm {
+        name: "circulant-blocks",
+        operations: &["reduce"],
+        source: BLOCKS,
+        parameters: SEGMENT,
+        applies: |call, group, model| {
+            commutes(call, group, model) && group.size > 2 && bytes_of(call) > model.shortest() as f64
+        },
+        estimate: |estimate, call, group, model| {
+            blocks::estimate(estimate, group, bytes_of(call), model.segment(), true);
+        },
+        write: |b, call, group, model| {
+            let &Call::Reduce { root, vector, in_place } = call else { wrong(call) };
+            blocks::reduce(b, group, root, vector, in_place, model.segment());
         },
     },
     Algorithm {

@@ -17,9 +17,9 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Algorithm> {
 const THAKUR: &str = "Thakur, Rabenseifner, Gropp, Optimization of collective communication in MPICH, 2005";
 const TRAEFF: &str = "Träff, Optimal, non-pipelined reduce-scatter and allreduce algorithms, 2024";
 
-const NONE: &[Parameter] = &[];
+pub(crate) const NONE: &[Parameter] = &[];
 const SEGMENT: &[Parameter] = &[Parameter::Segment];
-const WINDOW: &[Parameter] = &[Parameter::Window];
+pub(crate) const WINDOW: &[Parameter] = &[Parameter::Window];
 
 const BLOCKS: &str = "Träff, Round-optimal n-block broadcast schedules in logarithmic time, 2023";
 

@@ -146,7 +146,7 @@ pub struct Chosen<'r> {
 /// What [`plan_by`] takes, and why.
 pub fn choose_by<'r>(call: &Call<'_>, group: Group, model: &Model, rules: &[&'r Rules]) -> Chosen<'r> {
     match rules.iter().find_map(|rules| rules.find(call, group, model)) {
-        Some(rule) => Chosen { algorithm: rule.algorithm, rule: Some(rule) },
+        Some((rule, algorithm)) => Chosen { algorithm, rule: Some(rule) },
         None => Chosen { algorithm: choose(call, group, model), rule: None },
     }
 }

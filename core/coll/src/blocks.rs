@@ -6,8 +6,9 @@
 //! from each skip back and gives one to each skip ahead; a phase later it does the same with the blocks so many further on.
 //! Which they are each rank finds for itself, without a word, in time log2(size)^2.
 
-use crate::call::{Group, Vector};
+use crate::call::{Block, Group, Vector};
 use crate::circulant::skips;
+use crate::gather::block;
 use crate::model::Estimate;
 use crate::partition::Segments;
 use crate::schedule::{Buffer, Builder, CHANNELS, Range};
@@ -215,6 +216,60 @@ pub(crate) fn reduce(b: &mut Builder, group: Group, root: u32, vector: Vector, i
     }
     if is_root && group.size == 1 {
         own.into_iter().zip(whole).for_each(|(own, result)| b.copy(own, result));
+    }
+}
+
+/// Segments that each of the broadcasts of an allgather may have: those of all have channels of their own, if there are not very many.
+fn most(blocks: &[Block]) -> u32 {
+    let lengths = blocks.iter().filter(|block| block.bytes > 0).count();
+    (CHANNELS / lengths.max(1) as u32).max(1)
+}
+
+/// Allgather of blocks of any lengths: a broadcast of each, in blocks of `segment` bytes, all at the same time.
+pub(crate) fn allgatherv(b: &mut Builder, group: Group, blocks: &[Block], in_place: bool, segment: u64) {
+    let Group { rank, size } = group;
+    if !in_place {
+        let own = blocks[rank as usize];
+        b.copy(Range::new(Buffer::Send, 0, own.bytes), block(Buffer::Recv, own));
+    }
+    let mut broadcasts = Vec::new();
+    let mut channel = 0;
+    for (root, place) in (0..size).zip(blocks).filter(|(_, place)| place.bytes > 0) {
+        let rotation = Rotation { root, size };
+        let parts = parts(Segments::new(place.bytes, 1, segment, most(blocks)), block(Buffer::Recv, *place));
+        let rounds: Vec<_> = Rounds::new(rotation.relative(rank), size).of(parts.len() as u32).collect();
+        let first = channel;
+        channel += parts.len() as u32;
+        broadcasts.push((rotation, parts, rounds, first));
+    }
+    // The order is the same at all ranks, so that nobody waits for somebody who waits for him, even if blocks lie at one place.
+    let last = broadcasts.iter().map(|(_, _, rounds, _)| rounds.len()).max().unwrap_or(0);
+    for round in 0..last {
+        for (rotation, parts, rounds, first) in &broadcasts {
+            let Some(&(given, taken)) = rounds.get(round) else { continue };
+            if let Some((from, part)) = taken {
+                b.recv_on(first + part, rotation.absolute(from), parts[part as usize]);
+            }
+            if let Some((to, part)) = given {
+                b.send_on(first + part, rotation.absolute(to), parts[part as usize]);
+            }
+        }
+    }
+}
+
+/// Adds its time: every rank takes all parts of all blocks.
+pub(crate) fn allgatherv_estimate(estimate: &mut Estimate<'_>, group: Group, blocks: &[Block], segment: u64) {
+    let segments = |bytes: u64| f64::from(Segments::new(bytes, 1, segment, most(blocks)).count());
+    let lengths = || blocks.iter().map(|block| block.bytes).filter(|&bytes| bytes > 0);
+    let longest = lengths().max().unwrap_or(0);
+    let (count, total) =
+        lengths().fold((0.0, 0), |(count, total), bytes| (count + segments(bytes), total + bytes));
+    let each = skips(group.size).count() as f64;
+    // The parts of the longest follow one another as in a broadcast; those of all others meet them and one another anywhere.
+    let (own, others) = (segments(longest), count - segments(longest));
+    for (_, skip) in skips(group.size) {
+        estimate.overlapping((own + each) / each, skip, longest as f64 / own.max(1.0), 0.0);
+        estimate.exchange_through_adapter(others / each, skip, (total - longest) as f64 / others.max(1.0));
     }
 }
 

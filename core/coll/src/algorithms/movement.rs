@@ -258,13 +258,26 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
         source: THAKUR,
         parameters: NONE,
         applies: always,
-        estimate: |estimate, call, group, _| {
-            let n = ranks(group);
-            estimate.ring(total_gathered(call, n) / n);
-        },
+        // The longest block goes round as all others do.
+        estimate: |estimate, call, _, _| estimate.ring(longest_gathered(call) as f64),
         write: |b, call, group, _| {
             let (blocks, in_place) = gathered(call);
             allgather::ring(b, group, blocks, in_place);
+        },
+    },
+    Algorithm {
+        name: "block-broadcasts",
+        operations: &["allgatherv"],
+        source: BLOCKS,
+        parameters: SEGMENT,
+        applies: |call, group, model| group.size > 2 && longest_gathered(call) > model.shortest(),
+        estimate: |estimate, call, group, model| {
+            let &Call::Allgatherv { blocks, .. } = call else { wrong(call) };
+            blocks::allgatherv_estimate(estimate, group, blocks, model.segment());
+        },
+        write: |b, call, group, model| {
+            let &Call::Allgatherv { blocks, in_place } = call else { wrong(call) };
+            blocks::allgatherv(b, group, blocks, in_place, model.segment());
         },
     },
     Algorithm {
@@ -432,6 +445,14 @@ fn gathered<'a>(call: &Call<'a>) -> (allgather::Blocks<'a>, bool) {
     match *call {
         Call::Allgather { bytes, in_place } => (allgather::Blocks::Even(bytes), in_place),
         Call::Allgatherv { blocks, in_place } => (allgather::Blocks::Varying(blocks), in_place),
+        _ => wrong(call),
+    }
+}
+
+fn longest_gathered(call: &Call<'_>) -> u64 {
+    match *call {
+        Call::Allgather { bytes, .. } => bytes,
+        Call::Allgatherv { blocks, .. } => blocks.iter().map(|block| block.bytes).max().unwrap_or(0),
         _ => wrong(call),
     }
 }

@@ -101,8 +101,10 @@ pub(crate) fn layouts(size: u32, random: &mut Random) -> Vec<Layout> {
 
 /// Whether an algorithm has about size^2 messages or steps in all.
 pub(crate) fn many_messages(algorithm: &Algorithm) -> bool {
-    matches!(algorithm.name, "ring" | "segmented-ring" | "spread" | "pairwise" | "scatter-allgather")
-        || algorithm.operations == ["alltoall"]
+    matches!(
+        algorithm.name,
+        "ring" | "segmented-ring" | "spread" | "pairwise" | "scatter-allgather" | "block-broadcasts"
+    ) || algorithm.operations == ["alltoall"]
 }
 
 /// For those in logarithmically many steps.

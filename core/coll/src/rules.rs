@@ -167,13 +167,8 @@ impl Rule {
         )?;
         let mut calls = calls.split_whitespace();
         let operation = calls.next().ok_or("the operation is missing before `->`")?;
-        let all = || Named::all().flat_map(Named::operations);
-        let operation = *all().find(|&&known| known == operation).ok_or_else(|| {
-            let mut known: Vec<&str> = all().copied().collect();
-            known.sort_unstable();
-            known.dedup();
-            format!("there is no operation {operation:?}; known are {}", known.join(", "))
-        })?;
+        let known = || Named::all().flat_map(Named::operations).copied();
+        let operation = known().find(|&known| known == operation).ok_or_else(|| no_operation(operation))?;
         let (mut ranks, mut bytes, mut nodes) = (Span::ALL, Span::ALL, Span::ALL);
         for word in calls {
             let (name, value) = word.split_once('=').unwrap_or((word, ""));
@@ -210,6 +205,21 @@ impl Rule {
         }
         Ok(Rule { operation, ranks, bytes, nodes, algorithm, segment, window, source: "".into(), line: 0 })
     }
+}
+
+/// What is wrong with a name, and the names of those that it may have been meant for.
+fn no_operation(name: &str) -> String {
+    const FAMILIES: [&str; 2] = ["inter_", "neighbor_"];
+    let family = FAMILIES.into_iter().find(|family| name.starts_with(family));
+    let belongs = |operation: &&str| match family {
+        Some(family) => operation.starts_with(family),
+        None => !FAMILIES.iter().any(|family| operation.starts_with(family)),
+    };
+    let mut known: Vec<&str> = Named::all().flat_map(Named::operations).copied().filter(belongs).collect();
+    known.sort_unstable();
+    known.dedup();
+    let others = if family.is_none() { " beside those that begin with inter_ or neighbor_" } else { "" };
+    format!("there is no operation {name:?}{others}; known are {}", known.join(", "))
 }
 
 /// Rules in the order in which they are asked.
@@ -360,7 +370,7 @@ mod tests {
         let size = 16;
         let vector = Vector { count: 1 << 20, element: 8, commutative: true };
         let counts = vec![1 << 16; size];
-        let (blocks, bytes) = (vec![Block { displacement: 0, bytes: 8 }; size], vec![8; size]);
+        let (blocks, bytes) = (vec![Block { displacement: 0, bytes: 1 << 12 }; size], vec![8; size]);
         let (root, in_place) = (0, false);
         let calls = [
             Call::Barrier,
@@ -398,7 +408,14 @@ mod tests {
     fn a_text_that_is_no_rule_is_named_with_line_and_reason() {
         for (text, line, reason) in [
             ("allreduce\n", 1, "a rule is: OPERATION"),
-            ("\n\nallsum -> flat", 3, "no operation \"allsum\"; known are allgather"),
+            ("\n\nallsum -> flat", 3, "no operation \"allsum\" beside those"),
+            ("allsum -> flat", 1, "inter_ or neighbor_; known are allgather, "),
+            ("inter_scan -> flat", 1, "no operation \"inter_scan\"; known are inter_allgather, "),
+            (
+                "neighbor_alltoall -> ring",
+                1,
+                "neighbor_alltoall has no algorithm \"ring\"; it has direct, combined",
+            ),
             ("bcast -> ring", 1, "bcast has no algorithm \"ring\"; it has binomial"),
             ("bcast -> flat\nbcast size=3 -> flat", 2, "none of ranks=A..B"),
             ("bcast bytes=8..4 -> flat", 1, "\"8..4\" is no range"),

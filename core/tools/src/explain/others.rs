@@ -38,7 +38,7 @@ pub(super) fn text(question: &Question, tuning: &Tuning) -> Result<String, Strin
 
 /// What is above the ranking; formulas of these know no nodes, only whether there are several.
 fn head(question: &Question, operation: &str, tuning: &Tuning, what: &str) -> String {
-    let between = if question.nodes > 1 { "all taken to be on nodes of their own" } else { "on one node" };
+    let between = if question.nodes > 1 { "on nodes of their own" } else { "on one node" };
     let Question { bytes, ranks, .. } = question;
     let mut text = format!("{operation}, {bytes} bytes, {ranks} ranks {between}, {what}\n");
     for line in tuning.figures_text(question.nodes > 1) {
@@ -127,18 +127,21 @@ fn neighbor_text(
         write_rule(&mut text, rule);
     }
     let mark = |algorithm| if std::ptr::eq(algorithm, chosen.algorithm) { '*' } else { ' ' };
-    let ranked = rank_neighbor(&call, group, model);
-    for &(algorithm, seconds) in &ranked {
-        write_time(&mut text, mark(algorithm), algorithm.name, seconds);
-        let _ = writeln!(text, "\n      {}", algorithm.source);
-    }
+    let mut ranked = rank_neighbor(&call, group, model);
     if ranked.is_empty() {
         text.push_str(
-            "Lengths differ, and no process knows all of them: a rule can choose, the model does not.\n",
+            "Where lengths may differ no process knows all of them: a rule can choose, the model does not. Times of equal blocks:\n",
         );
-        for algorithm in neighbor::all() {
-            let _ = writeln!(text, "{} {}\n      {}", mark(algorithm), algorithm.name, algorithm.source);
-        }
+        let gathers = operation == "neighbor_allgatherv";
+        let equal = if gathers { "neighbor_allgather" } else { "neighbor_alltoall" };
+        let call = NeighborCall { operation: equal, bytes: question.bytes, ..call };
+        ranked = rank_neighbor(&call, group, model);
+        // What is taken is first all the same.
+        ranked.sort_by_key(|(algorithm, _)| !std::ptr::eq(*algorithm, chosen.algorithm));
+    }
+    for (algorithm, seconds) in ranked {
+        write_time(&mut text, mark(algorithm), algorithm.name, seconds);
+        let _ = writeln!(text, "\n      {}", algorithm.source);
     }
     Ok(text)
 }

@@ -153,6 +153,38 @@ fn every_algorithm_by_rule_over_two_nodes() {
     }
 }
 
+/// The programs of the standard's chapters, with a rule for each operation that names one way for all; where it does not fit a call the model
+/// chooses.
+#[test]
+fn every_way_of_neighborhoods_and_between_two_groups_by_rule() {
+    if tool("weft-info").is_none() {
+        return;
+    }
+    let around = ["allgather", "allgatherv", "alltoall", "alltoallv", "alltoallw"]
+        .map(|name| format!("neighbor_{name}"));
+    let between = ["allgather", "allgatherv", "allreduce"].map(|name| format!("inter_{name}"));
+    let cases = [
+        (&around[..], &["direct", "combined"][..], "conformance/ch08/neighbor_cart.c", 8),
+        (&around[..], &["combined"], "conformance/ch08/neighbor_graph.c", 5),
+        (&between[..2], &["direct", "through-first"], "conformance/ch06/inter.c", 5),
+        (&between[..1], &["through-all"], "conformance/ch06/inter.c", 4),
+        (&between[2..], &["through-first", "through-all"], "conformance/ch06/inter.c", 4),
+    ];
+    for (operations, ways, name, ranks) in cases {
+        let program = program(name);
+        for way in ways {
+            let rules: Vec<String> =
+                operations.iter().map(|operation| format!("{operation} -> {way}")).collect();
+            let outcome = Job::new(Toolchain::under_test(), ranks, &program)
+                .env("WEFT_COLLECTIVES", rules.join(";"))
+                .timeout(120)
+                .run();
+            outcome.demand(outcome.ended == Ended::Code(0), &format!("{name} by {rules:?}"));
+            outcome.demand_passes(ranks);
+        }
+    }
+}
+
 /// Nodes of several ranks and of one, as many in all.
 const NODES: [(&str, &str); 4] = [("a:2,b:2", "4"), ("a:3,b:2", "5"), ("a:3,b:1", "4"), ("a:1,b:2,c:1", "4")];
 

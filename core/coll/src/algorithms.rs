@@ -6,7 +6,7 @@ mod reductions;
 
 use crate::call::{Call, Group, Vector};
 use crate::model::{Estimate, Model};
-use crate::registry::Algorithm;
+use crate::registry::{Algorithm, Parameter};
 use crate::tree::Shape;
 
 /// Every algorithm there is.
@@ -16,6 +16,12 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Algorithm> {
 
 const THAKUR: &str = "Thakur, Rabenseifner, Gropp, Optimization of collective communication in MPICH, 2005";
 const TRAEFF: &str = "Träff, Optimal, non-pipelined reduce-scatter and allreduce algorithms, 2024";
+
+pub(crate) const NONE: &[Parameter] = &[];
+const SEGMENT: &[Parameter] = &[Parameter::Segment];
+pub(crate) const WINDOW: &[Parameter] = &[Parameter::Window];
+
+const BLOCKS: &str = "Träff, Round-optimal n-block broadcast schedules in logarithmic time, 2023";
 
 fn always(_: &Call<'_>, _: Group, _: &Model) -> bool {
     true

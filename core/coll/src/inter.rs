@@ -4,17 +4,16 @@
 //! The rooted operations are those of an intracommunicator of the root and the other group. Reductions go through rank 0 of
 //! each group, so that all members of a group get the same bits.
 
-use crate::alltoall::Blocks;
+mod algorithms;
+mod build;
+
+pub use algorithms::{InterAlgorithm, OPERATIONS, all};
+
 use crate::call::{Block, Call, Group, Vector};
-use crate::gather::{add_gather, block};
 use crate::model::Model;
 use crate::registry::plan;
-use crate::schedule::{Buffer, Builder, Range, Schedule, StepId};
-use crate::tree::Shape;
-use crate::{bcast, reduce};
-
-/// Up to this many members of the larger group every member sends to every other one; beyond, blocks go through rank 0.
-const DIRECT: u32 = 8;
+use crate::rules::{Rule, Rules};
+use crate::schedule::Schedule;
 
 /// The two groups as a member sees them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -156,13 +155,119 @@ pub enum InterCall<'a> {
     },
 }
 
-/// This member's schedule.
-pub fn plan_inter(call: &InterCall<'_>, sides: Sides, model: &Model) -> Schedule {
-    match *call {
-        InterCall::Barrier => {
-            let rank = sides.local_base() + sides.rank;
-            plan(&Call::Barrier, Group { rank, size: sides.local + sides.remote }, model)
+impl InterCall<'_> {
+    /// The operation's name in rules and reports.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            InterCall::Barrier => "inter_barrier",
+            InterCall::Bcast { .. } => "inter_bcast",
+            InterCall::Gather { .. } => "inter_gather",
+            InterCall::Gatherv { .. } => "inter_gatherv",
+            InterCall::Scatter { .. } => "inter_scatter",
+            InterCall::Scatterv { .. } => "inter_scatterv",
+            InterCall::Allgather { .. } => "inter_allgather",
+            InterCall::Allgatherv { .. } => "inter_allgatherv",
+            InterCall::Alltoall { .. } => "inter_alltoall",
+            InterCall::Alltoallv { .. } => "inter_alltoallv",
+            InterCall::Alltoallw { .. } => "inter_alltoallw",
+            InterCall::Reduce { .. } => "inter_reduce",
+            InterCall::Allreduce { .. } => "inter_allreduce",
+            InterCall::ReduceScatter { .. } => "inter_reduce_scatter",
         }
+    }
+}
+
+/// What the members of both groups know alike of a call, and all that may decide how it is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Alike {
+    /// Members of each group.
+    pub(crate) members: [u32; 2],
+    /// Bytes of the block that a member of each gives, or of the vector; 0 where blocks differ.
+    pub(crate) bytes: [u64; 2],
+    /// The operands of a reduction.
+    pub(crate) vector: Option<Vector>,
+}
+
+impl Alike {
+    fn of(call: &InterCall<'_>, sides: Sides) -> Alike {
+        let (own, vector) = match *call {
+            InterCall::Allgather { sent, received } | InterCall::Alltoall { sent, received } => {
+                ([sent, received], None)
+            }
+            InterCall::Reduce { vector, .. }
+            | InterCall::Allreduce { vector }
+            | InterCall::ReduceScatter { vector, .. } => ([vector.bytes(); 2], Some(vector)),
+            _ => ([0; 2], None),
+        };
+        let in_order = |[own, other]: [u64; 2]| if sides.is_first { [own, other] } else { [other, own] };
+        let [first, second] = in_order([u64::from(sides.local), u64::from(sides.remote)]);
+        Alike { members: [first as u32, second as u32], bytes: in_order(own), vector }
+    }
+
+    /// Bytes by which rules tell calls apart.
+    pub(crate) fn larger(&self) -> u64 {
+        self.bytes[0].max(self.bytes[1])
+    }
+
+    /// Members of both groups.
+    pub(crate) fn size(&self) -> u32 {
+        self.members[0] + self.members[1]
+    }
+}
+
+/// What decides a call on an intercommunicator.
+#[derive(Clone, Copy, Debug)]
+pub struct InterChosen<'r> {
+    /// What it takes.
+    pub algorithm: &'static InterAlgorithm,
+    /// The rule that says so; `None`: the model finds it cheapest.
+    pub rule: Option<&'r Rule>,
+}
+
+/// What decides a call: the first rule that fits, then the model. `None` for operations that are those of an intracommunicator.
+pub fn choose_inter<'r>(
+    call: &InterCall<'_>,
+    sides: Sides,
+    model: &Model,
+    rules: &[&'r Rules],
+) -> Option<InterChosen<'r>> {
+    let alike = Alike::of(call, sides);
+    let told = rules.iter().find_map(|rules| rules.find_inter(call.name(), &alike, model));
+    match told {
+        Some((rule, algorithm)) => Some(InterChosen { algorithm, rule: Some(rule) }),
+        None => {
+            let &(algorithm, _) = rank_inter(call, sides, model).first()?;
+            Some(InterChosen { algorithm, rule: None })
+        }
+    }
+}
+
+/// All algorithms that can do a call, with their modelled seconds, cheapest first.
+pub fn rank_inter(call: &InterCall<'_>, sides: Sides, model: &Model) -> Vec<(&'static InterAlgorithm, f64)> {
+    let alike = Alike::of(call, sides);
+    let of_operation = all().iter().filter(|algorithm| algorithm.operations.contains(&call.name()));
+    let mut ranked: Vec<_> = of_operation
+        .filter(|algorithm| (algorithm.applies)(&alike))
+        .map(|algorithm| (algorithm, algorithm.seconds(&alike, model)))
+        .collect();
+    ranked.sort_by(|a, b| a.1.total_cmp(&b.1));
+    ranked
+}
+
+/// This member's schedule, by the algorithm that the model finds cheapest.
+pub fn plan_inter(call: &InterCall<'_>, sides: Sides, model: &Model) -> Schedule {
+    plan_inter_by(call, sides, model, &[])
+}
+
+/// This member's schedule, by the first rule that fits it (those of earlier `rules` first), and by the model when none does.
+pub fn plan_inter_by(call: &InterCall<'_>, sides: Sides, model: &Model, rules: &[&Rules]) -> Schedule {
+    if let Some(chosen) = choose_inter(call, sides, model, rules) {
+        return match chosen.rule {
+            Some(rule) => chosen.algorithm.build(call, sides, &rule.adjust(model)),
+            None => chosen.algorithm.build(call, sides, model),
+        };
+    }
+    match *call {
         InterCall::Bcast { root, bytes } => with_root(sides, root, model, |root| Call::Bcast { root, bytes }),
         InterCall::Gather { root, bytes } => {
             with_root(sides, root, model, |root| Call::Gather { root, bytes, in_place: true })
@@ -188,30 +293,11 @@ pub fn plan_inter(call: &InterCall<'_>, sides: Sides, model: &Model) -> Schedule
                 in_place: true,
             })
         }
-        InterCall::Allgather { sent, received } if sides.local.max(sides.remote) > DIRECT => {
-            allgather_through_first(sides, sent, received)
+        InterCall::Barrier => {
+            let rank = sides.local_base() + sides.rank;
+            plan(&Call::Barrier, Group { rank, size: sides.local + sides.remote }, model)
         }
-        InterCall::Allgather { sent, received } => {
-            spread(sides, |_| Range::new(Buffer::Send, 0, sent), Blocks::Even(received), usize::MAX)
-        }
-        InterCall::Allgatherv { sent, blocks } if sides.local.max(sides.remote) > DIRECT => {
-            allgatherv_through_first(sides, sent, blocks)
-        }
-        InterCall::Allgatherv { sent, blocks } => {
-            spread(sides, |_| Range::new(Buffer::Send, 0, sent), Blocks::Varying(blocks), usize::MAX)
-        }
-        InterCall::Alltoall { sent, received } => {
-            spread(sides, |to| Blocks::Even(sent).send(to), Blocks::Even(received), model.window)
-        }
-        InterCall::Alltoallv { send, recv } => {
-            spread(sides, |to| Blocks::Varying(send).send(to), Blocks::Varying(recv), model.window)
-        }
-        InterCall::Alltoallw { send, recv } => {
-            spread(sides, |to| Blocks::PerPeer(send).send(to), Blocks::PerPeer(recv), model.window)
-        }
-        InterCall::Reduce { root, vector } => reduce_to(sides, root, vector),
-        InterCall::Allreduce { vector } => allreduce(sides, vector),
-        InterCall::ReduceScatter { counts, vector } => reduce_scatter(sides, counts, vector),
+        _ => unreachable!("{} is in the table, with an algorithm without restrictions", call.name()),
     }
 }
 
@@ -230,150 +316,4 @@ fn with_root<'a>(sides: Sides, root: Root, model: &Model, call: impl FnOnce(u32)
 /// The blocks of the other group's members, and the empty one of the root.
 fn and_nothing(blocks: &[Block]) -> Vec<Block> {
     blocks.iter().copied().chain([Block::default()]).collect()
-}
-
-/// Every pair of members of different groups exchanges its blocks, at most `window` exchanges at a time. The round of a pair is
-/// the same at both ends, so that nobody waits for somebody who waits for him.
-fn spread(sides: Sides, send: impl Fn(u32) -> Range, recv: Blocks<'_>, window: usize) -> Schedule {
-    let mut b = Builder::new();
-    b.count_ranks_from(sides.remote_base());
-    let rounds = sides.local.max(sides.remote);
-    let mut exchanges: Vec<Vec<StepId>> = Vec::new();
-    for round in 0..rounds {
-        let peer = (round + rounds - sides.rank) % rounds;
-        if peer >= sides.remote {
-            continue;
-        }
-        let mut steps = Vec::new();
-        if recv.recv(peer).bytes > 0 {
-            steps.push(b.recv(peer, recv.recv(peer)));
-        }
-        if send(peer).bytes > 0 {
-            steps.push(b.send(peer, send(peer)));
-        }
-        if let Some(earlier) = exchanges.len().checked_sub(window) {
-            for &before in &exchanges[earlier] {
-                steps.iter().for_each(|&step| b.order(before, step));
-            }
-        }
-        exchanges.push(steps);
-    }
-    b.finish()
-}
-
-/// Blocks are gathered at rank 0 of each group, exchanged, and broadcast.
-fn allgather_through_first(sides: Sides, sent: u64, received: u64) -> Schedule {
-    let mut b = Builder::new();
-    let all = (sides.rank == 0).then(|| b.packed_scratch(sent * u64::from(sides.local)));
-    let result = Range::new(Buffer::Recv, 0, received * u64::from(sides.remote));
-    b.count_ranks_from(sides.local_base());
-    let into = all.map_or(Buffer::Recv, |all| all.buffer);
-    add_gather(&mut b, sides.own_group(), 0, Range::new(Buffer::Send, 0, sent), into, false, Shape::Binomial);
-    if let Some(all) = all {
-        exchange_first(&mut b, sides, all, result);
-    }
-    b.count_ranks_from(sides.local_base());
-    bcast::add_tree(&mut b, sides.own_group(), 0, result, Shape::Binomial, u64::MAX);
-    b.finish()
-}
-
-/// Everybody sends to rank 0 of the other group, which alone knows there how long the blocks are; it broadcasts them in one
-/// piece.
-fn allgatherv_through_first(sides: Sides, sent: u64, blocks: &[Block]) -> Schedule {
-    let mut b = Builder::new();
-    let all = b.packed_scratch(blocks.iter().map(|block| block.bytes).sum());
-    b.count_ranks_from(sides.remote_base());
-    if sent > 0 {
-        b.send(0, Range::new(Buffer::Send, 0, sent));
-    }
-    let mut offset = 0;
-    let mut parts = Vec::with_capacity(blocks.len());
-    for place in blocks {
-        parts.push(all.part(offset, place.bytes));
-        offset += place.bytes;
-    }
-    if sides.rank == 0 {
-        for (from, &part) in (0..).zip(&parts).filter(|(_, part)| part.bytes > 0) {
-            b.recv(from, part);
-        }
-    }
-    b.count_ranks_from(sides.local_base());
-    bcast::add_tree(&mut b, sides.own_group(), 0, all, Shape::Binomial, u64::MAX);
-    for (&part, &place) in parts.iter().zip(blocks) {
-        b.copy(part, block(Buffer::Recv, place));
-    }
-    b.finish()
-}
-
-/// The two ranks 0 give each other what they have.
-fn exchange_first(b: &mut Builder, sides: Sides, given: Range, taken: Range) {
-    b.count_ranks_from(sides.remote_base());
-    if taken.bytes > 0 {
-        b.recv(0, taken);
-    }
-    if given.bytes > 0 {
-        b.send(0, given);
-    }
-}
-
-/// Reduces the own group's vectors at its rank 0, which gets the memory they lie in.
-fn add_own_reduction(b: &mut Builder, sides: Sides, vector: Vector) -> Option<Range> {
-    let own = Range::new(Buffer::Send, 0, vector.bytes());
-    let whole = (sides.rank == 0 && own.bytes > 0).then(|| b.operand_scratch(own.bytes));
-    b.count_ranks_from(sides.local_base());
-    reduce::add_tree(b, sides.own_group(), 0, vector, own, whole, Shape::Binomial);
-    whole
-}
-
-fn reduce_to(sides: Sides, root: Root, vector: Vector) -> Schedule {
-    let mut b = Builder::new();
-    match root {
-        Root::Elsewhere => {}
-        Root::Here => {
-            b.count_ranks_from(sides.remote_base());
-            if vector.bytes() > 0 {
-                b.recv(0, Range::new(Buffer::Recv, 0, vector.bytes()));
-            }
-        }
-        Root::Remote(root) => {
-            if let Some(whole) = add_own_reduction(&mut b, sides, vector) {
-                b.count_ranks_from(sides.remote_base());
-                b.send(root, whole);
-            }
-        }
-    }
-    b.finish()
-}
-
-fn allreduce(sides: Sides, vector: Vector) -> Schedule {
-    let mut b = Builder::new();
-    let result = Range::new(Buffer::Recv, 0, vector.bytes());
-    if let Some(whole) = add_own_reduction(&mut b, sides, vector) {
-        exchange_first(&mut b, sides, whole, result);
-    }
-    b.count_ranks_from(sides.local_base());
-    bcast::add_tree(&mut b, sides.own_group(), 0, result, Shape::Binomial, u64::MAX);
-    b.finish()
-}
-
-fn reduce_scatter(sides: Sides, counts: &[u64], vector: Vector) -> Schedule {
-    let mut b = Builder::new();
-    let mine = Range::new(Buffer::Recv, 0, counts[sides.rank as usize] * vector.element);
-    let Some(whole) = add_own_reduction(&mut b, sides, vector) else {
-        b.count_ranks_from(sides.local_base());
-        if mine.bytes > 0 {
-            b.recv(0, mine);
-        }
-        return b.finish();
-    };
-    let theirs = b.operand_scratch(vector.bytes());
-    exchange_first(&mut b, sides, whole, theirs);
-    b.count_ranks_from(sides.local_base());
-    let mut offset = mine.bytes;
-    for (peer, count) in (0..).zip(counts).skip(1).filter(|&(_, &count)| count > 0) {
-        b.send(peer, theirs.part(offset, count * vector.element));
-        offset += count * vector.element;
-    }
-    b.copy(theirs.part(0, mine.bytes), mine);
-    b.finish()
 }

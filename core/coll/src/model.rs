@@ -100,8 +100,8 @@ pub struct Model {
     pub per_switch: f64,
     /// Ranks for each core, at the fullest node; above 1 waiting costs switches.
     pub ranks_per_core: f64,
-    /// Bytes of a segment where a message is passed on in segments.
-    pub segment: u64,
+    /// Bytes of a segment where a message is passed on in segments; `None`: those of which an algorithm's formula says the least time.
+    pub segment: Option<u64>,
     /// Exchanges an all-to-all has under way at a time.
     pub window: usize,
 }
@@ -115,13 +115,39 @@ impl Default for Model {
             per_byte_reduced: 0.02e-9,
             per_switch: 1.5e-6,
             ranks_per_core: 1.0,
-            segment: 32 << 10,
+            segment: None,
             window: 32,
         }
     }
 }
 
+/// Lengths of segments among which the formulas choose, longest first.
+pub(crate) const SEGMENTS: [u64; 12] = [
+    2 << 20,
+    1 << 20,
+    512 << 10,
+    256 << 10,
+    128 << 10,
+    64 << 10,
+    32 << 10,
+    16 << 10,
+    8 << 10,
+    4 << 10,
+    2 << 10,
+    1 << 10,
+];
+
 impl Model {
+    /// Bytes of a segment, for formulas and builders.
+    pub(crate) fn segment(&self) -> u64 {
+        self.segment.unwrap_or(SEGMENTS[6])
+    }
+
+    /// Bytes of the shortest segment there may be: what is not longer has no segments.
+    pub(crate) fn shortest(&self) -> u64 {
+        self.segment.unwrap_or(SEGMENTS[SEGMENTS.len() - 1])
+    }
+
     /// Nodes cut out of the ranks by `nodes`, joined by a network.
     pub fn cluster(nodes: Partition) -> Model {
         let level = Level { groups: nodes, link: Link::NETWORK };
@@ -283,6 +309,21 @@ impl<'m> Estimate<'m> {
         }
     }
 
+    /// Every rank sends `bytes` to the one `distance` further on, in `times` rounds, and combines `combined` of what it takes in each. What
+    /// a round sends came rounds before: they overlap, but for the way of one message.
+    pub(crate) fn overlapping(&mut self, times: f64, distance: u32, bytes: f64, combined: f64) {
+        if self.size < 2 {
+            return;
+        }
+        let (link, injectors) = self.model.slowest(distance, None, self.size);
+        let combining = combined * self.model.per_byte_reduced;
+        let through = if link.per_byte_of_processor() > 0.0 { bytes * link.shared_per_byte } else { 0.0 };
+        let way = link.message(bytes, injectors, 2.0, link.duplex) + injectors * through + combining;
+        let shared = injectors * (link.shared_per_message + bytes * link.shared_per_byte);
+        self.path += way + times * self.sharers() * (each(link, bytes, 0.0).max(shared) + combining);
+        self.count(times * self.ranks(), times * self.ranks() * bytes, times * self.ranks());
+    }
+
     /// One rank exchanges a message of `bytes` with each of the others, in one direction, at once.
     pub(crate) fn with_all(&mut self, bytes: f64) {
         let n = self.ranks();
@@ -342,16 +383,16 @@ impl<'m> Estimate<'m> {
             let across = across.min(hops);
             if across > 0.0 {
                 self.path += across * (level.link.message(bytes, 1.0, 2.0, moves(&level.link)) + combining);
-                slowest = slowest.max(each(&level.link, bytes));
+                slowest = slowest.max(each(&level.link, bytes, combining));
                 hops -= across;
             }
         }
         if hops > 0.0 {
             let inside = &self.model.inside;
             self.path += hops * (inside.message(bytes, 1.0, 2.0, moves(inside)) + combining);
-            slowest = slowest.max(each(inside, bytes));
+            slowest = slowest.max(each(inside, bytes, combining));
         }
-        self.path += (segments - 1.0) * (slowest + combining);
+        self.path += (segments - 1.0) * slowest;
         self.count((n - 1.0) * segments, (n - 1.0) * segments * bytes, n * segments);
     }
 
@@ -378,11 +419,11 @@ impl<'m> Estimate<'m> {
         let combining = combined * self.model.per_byte_reduced;
         let sharers = if combined > 0.0 || segments > 1.0 { self.sharers() } else { 1.0 };
         let rounds = sharers * segments * hops;
-        let mut busy = rounds * (each(&self.model.inside, bytes) + combining);
+        let mut busy = 0.0_f64;
         // What one round has in pieces follows the first of them.
         let round = |link: &Link, moves: f64| {
             let first = link.message(bytes, 1.0, 2.0, moves) + combining;
-            if segments > 1.0 { first.max(segments * (each(link, bytes) + combining)) } else { first }
+            if segments > 1.0 { first.max(segments * each(link, bytes, combining)) } else { first }
         };
         let mut path = 0.0;
         for level in &self.model.layout.levels {
@@ -391,11 +432,14 @@ impl<'m> Estimate<'m> {
             let across = if level.groups.is_contiguous() { groups.min(hops) } else { hops };
             path += across * round(&level.link, moves(&level.link));
             if across > 0.0 && (combined > 0.0 || segments > 1.0) {
-                busy = busy.max(rounds * (each(&level.link, bytes) + combining));
+                busy = busy.max(rounds * each(&level.link, bytes, combining));
             }
             hops -= across;
         }
         path += hops * round(&self.model.inside, self.model.inside.duplex);
+        if hops > 0.0 {
+            busy = busy.max(rounds * each(&self.model.inside, bytes, combining));
+        }
         self.path += path.max(busy);
         let messages = n * (n - 1.0) * segments;
         self.count(messages, messages * bytes, messages);
@@ -438,6 +482,12 @@ impl<'m> Estimate<'m> {
         self.waits += waits;
     }
 
+    /// The same time, by a model of the same machine.
+    pub(crate) fn by<'n>(&self, model: &'n Model) -> Estimate<'n> {
+        let &Estimate { size, path, messages, moved, waits, .. } = self;
+        Estimate { model, size, path, messages, moved, waits }
+    }
+
     /// Messages of all ranks together.
     pub fn messages(&self) -> f64 {
         self.messages
@@ -463,8 +513,8 @@ fn far(link: &Link, peers: f64, injectors: f64, bytes: f64) -> f64 {
     peers * alone.max(shared)
 }
 
-/// What a rank is busy with for each piece that it takes from one rank and gives to the next.
-fn each(link: &Link, bytes: f64) -> f64 {
-    let work = 2.0 * link.overhead + bytes * link.per_byte_of_processor() * link.duplex;
+/// What a rank, or its adapter, is busy with for each piece that it takes from one rank, combines and gives to the next.
+fn each(link: &Link, bytes: f64, combining: f64) -> f64 {
+    let work = 2.0 * link.overhead + bytes * link.per_byte_of_processor() * link.duplex + combining;
     work.max(bytes * link.shared_per_byte)
 }

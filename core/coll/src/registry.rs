@@ -3,7 +3,7 @@
 use crate::algorithms;
 use crate::call::{Call, Group};
 use crate::layout::Stage;
-use crate::model::{Estimate, Model};
+use crate::model::{Estimate, Model, SEGMENTS};
 use crate::rules::{Rule, Rules};
 use crate::schedule::{Builder, Schedule};
 
@@ -15,12 +15,24 @@ pub struct Algorithm {
     pub operations: &'static [&'static str],
     /// Where it is described.
     pub source: &'static str,
+    /// What its formula leaves open.
+    pub parameters: &'static [Parameter],
     /// Whether it gives the right result for such a call. Reads only what is the same at all ranks.
     pub(crate) applies: fn(&Call<'_>, Group, &Model) -> bool,
     /// Adds up its time. Reads only what is the same at all ranks.
     pub(crate) estimate: fn(&mut Estimate<'_>, &Call<'_>, Group, &Model),
     /// Appends this rank's steps; only for calls it applies to.
     pub(crate) write: fn(&mut Builder, &Call<'_>, Group, &Model),
+}
+
+/// What an algorithm leaves open. A rule can name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parameter {
+    /// Bytes of a segment; otherwise those of which the formula says the least time.
+    Segment,
+    /// Exchanges under way at a time; otherwise [`Model::window`], since the formula only finds that more are better: what they
+    /// take of the receivers' memory it does not know.
+    Window,
 }
 
 impl std::fmt::Debug for Algorithm {
@@ -38,10 +50,51 @@ impl Algorithm {
     }
 
     pub(crate) fn add(&self, b: &mut Builder, call: &Call<'_>, group: Group, model: &Model) {
-        (self.write)(b, call, group, model);
+        match self.segment(call, group, model) {
+            None => (self.write)(b, call, group, model),
+            segment => (self.write)(b, call, group, &Model { segment, ..model.clone() }),
+        }
     }
 
     fn time<'m>(&self, call: &Call<'_>, group: Group, model: &'m Model) -> Estimate<'m> {
+        self.tuned(call, group, model).1
+    }
+
+    /// Bytes of the segments in which it does a call; `None` if it knows no segments. The same at all ranks.
+    pub fn segment(&self, call: &Call<'_>, group: Group, model: &Model) -> Option<u64> {
+        if !self.parameters.contains(&Parameter::Segment) {
+            return None;
+        }
+        model.segment.or_else(|| self.tuned(call, group, model).0)
+    }
+
+    /// The segment of which the formula says the least time, if there is a choice, and that time.
+    fn tuned<'m>(&self, call: &Call<'_>, group: Group, model: &'m Model) -> (Option<u64>, Estimate<'m>) {
+        if model.segment.is_some() || !self.parameters.contains(&Parameter::Segment) {
+            return (None, self.as_told(call, group, model));
+        }
+        let mut tried = model.clone();
+        let bytes = algorithms::bytes_of(call);
+        // Of those in which everything is one segment one is enough.
+        let longer = SEGMENTS.iter().filter(|&&segment| segment as f64 >= bytes).count();
+        let lengths = &SEGMENTS[longer.saturating_sub(1)..];
+        let mut best: Option<(u64, Estimate<'m>)> = None;
+        for &segment in lengths {
+            tried.segment = Some(segment);
+            if !(self.applies)(call, group, &tried) {
+                continue;
+            }
+            let estimate = self.as_told(call, group, &tried).by(model);
+            if best.as_ref().is_none_or(|(_, least)| estimate.seconds() < least.seconds()) {
+                best = Some((segment, estimate));
+            }
+        }
+        let (segment, estimate) = best.expect("what applies has a segment with which it does");
+        (Some(segment), estimate)
+    }
+
+    /// What the formula says of a model that leaves nothing open.
+    fn as_told<'m>(&self, call: &Call<'_>, group: Group, model: &'m Model) -> Estimate<'m> {
         let mut estimate = Estimate::new(model, group);
         (self.estimate)(&mut estimate, call, group, model);
         estimate
@@ -93,7 +146,7 @@ pub struct Chosen<'r> {
 /// What [`plan_by`] takes, and why.
 pub fn choose_by<'r>(call: &Call<'_>, group: Group, model: &Model, rules: &[&'r Rules]) -> Chosen<'r> {
     match rules.iter().find_map(|rules| rules.find(call, group, model)) {
-        Some(rule) => Chosen { algorithm: rule.algorithm, rule: Some(rule) },
+        Some((rule, algorithm)) => Chosen { algorithm, rule: Some(rule) },
         None => Chosen { algorithm: choose(call, group, model), rule: None },
     }
 }

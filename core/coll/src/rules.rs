@@ -10,11 +10,18 @@
 //! The first rule that fits a call decides, if its algorithm can do the call; otherwise the next. Ranges include both ends; one
 //! that is not written is everything. Bytes are those of the message, the vector or one rank's block (the sum of all blocks of
 //! `allgatherv`), 0 where the ranks know different numbers (`gatherv`, `scatterv`, `alltoallv`, `alltoallw`, `barrier`).
+//!
+//! Collectives of intercommunicators that have ways of their own are operations of their own (`inter_allgather`), with the members of both
+//! groups as ranks and the longer of the blocks that a member gives and takes as bytes; so are those of neighbourhoods (`neighbor_alltoall`),
+//! whose bytes are 0 but for equal blocks on a grid. Of their nodes is only known whether there are several: then each rank counts as one.
+//!
 //! Statements end with the line or a semicolon. All ranks of a communicator must have the same rules.
 
 use crate::algorithms;
 use crate::call::{Call, Group};
+use crate::inter::{self, Alike, InterAlgorithm};
 use crate::model::Model;
+use crate::neighbor::{self, NeighborAlgorithm, NeighborCall};
 use crate::registry::Algorithm;
 use crate::text::{Fault, statements};
 use std::fmt;
@@ -54,6 +61,44 @@ impl fmt::Display for Span {
     }
 }
 
+/// An algorithm of one of the tables.
+#[derive(Clone, Copy, Debug)]
+pub enum Named {
+    /// Of an intracommunicator's collective.
+    Collective(&'static Algorithm),
+    /// Of an intercommunicator's.
+    Inter(&'static InterAlgorithm),
+    /// Of a neighbourhood's.
+    Neighbor(&'static NeighborAlgorithm),
+}
+
+impl Named {
+    /// All there are.
+    fn all() -> impl Iterator<Item = Named> {
+        let inter = inter::all().iter().map(Named::Inter);
+        let neighbor = neighbor::all().iter().map(Named::Neighbor);
+        algorithms::all().map(Named::Collective).chain(inter).chain(neighbor)
+    }
+
+    /// Unique among those of an operation.
+    pub fn name(self) -> &'static str {
+        match self {
+            Named::Collective(algorithm) => algorithm.name,
+            Named::Inter(algorithm) => algorithm.name,
+            Named::Neighbor(algorithm) => algorithm.name,
+        }
+    }
+
+    /// The operations it is for.
+    pub fn operations(self) -> &'static [&'static str] {
+        match self {
+            Named::Collective(algorithm) => algorithm.operations,
+            Named::Inter(algorithm) => algorithm.operations,
+            Named::Neighbor(algorithm) => algorithm.operations,
+        }
+    }
+}
+
 /// One rule.
 #[derive(Clone, Debug)]
 pub struct Rule {
@@ -62,7 +107,7 @@ pub struct Rule {
     bytes: Span,
     nodes: Span,
     /// What fitting calls take.
-    pub algorithm: &'static Algorithm,
+    pub algorithm: Named,
     segment: Option<u64>,
     window: Option<usize>,
     source: Arc<str>,
@@ -84,7 +129,7 @@ impl fmt::Display for Rule {
                 write!(f, " {name}={span}")?;
             }
         }
-        write!(f, " -> {}", self.algorithm.name)?;
+        write!(f, " -> {}", self.algorithm.name())?;
         if let Some(segment) = self.segment {
             write!(f, " segment={segment}")?;
         }
@@ -101,16 +146,17 @@ impl Rule {
         (&self.source, self.line)
     }
 
-    fn fits(&self, call: &Call<'_>, group: Group, model: &Model) -> bool {
-        self.operation == call.name()
-            && self.ranks.holds(u64::from(group.size))
-            && self.nodes.holds(u64::from(model.nodes(group.size)))
-            && self.bytes.holds(algorithms::bytes_of(call) as u64)
+    /// Whether it is for an operation of so many ranks and bytes.
+    fn fits(&self, operation: &str, ranks: u32, bytes: u64, model: &Model) -> bool {
+        self.operation == operation
+            && self.ranks.holds(u64::from(ranks))
+            && self.nodes.holds(u64::from(model.nodes(ranks)))
+            && self.bytes.holds(bytes)
     }
 
     /// The model with the rule's parameters.
-    pub(crate) fn adjust(&self, model: &Model) -> Model {
-        let segment = self.segment.unwrap_or(model.segment);
+    pub fn adjust(&self, model: &Model) -> Model {
+        let segment = self.segment.or(model.segment);
         let window = self.window.unwrap_or(model.window);
         Model { segment, window, ..model.clone() }
     }
@@ -121,13 +167,8 @@ impl Rule {
         )?;
         let mut calls = calls.split_whitespace();
         let operation = calls.next().ok_or("the operation is missing before `->`")?;
-        let all = || algorithms::all().flat_map(|algorithm| algorithm.operations);
-        let operation = *all().find(|&&known| known == operation).ok_or_else(|| {
-            let mut known: Vec<&str> = all().copied().collect();
-            known.sort_unstable();
-            known.dedup();
-            format!("there is no operation {operation:?}; known are {}", known.join(", "))
-        })?;
+        let known = || Named::all().flat_map(Named::operations).copied();
+        let operation = known().find(|&known| known == operation).ok_or_else(|| no_operation(operation))?;
         let (mut ranks, mut bytes, mut nodes) = (Span::ALL, Span::ALL, Span::ALL);
         for word in calls {
             let (name, value) = word.split_once('=').unwrap_or((word, ""));
@@ -143,9 +184,9 @@ impl Rule {
         }
         let mut choice = choice.split_whitespace();
         let name = choice.next().ok_or("the algorithm is missing behind `->`")?;
-        let of_operation = || algorithms::all().filter(|algorithm| algorithm.operations.contains(&operation));
-        let algorithm = of_operation().find(|algorithm| algorithm.name == name).ok_or_else(|| {
-            let known: Vec<&str> = of_operation().map(|algorithm| algorithm.name).collect();
+        let of_operation = || Named::all().filter(|algorithm| algorithm.operations().contains(&operation));
+        let algorithm = of_operation().find(|algorithm| algorithm.name() == name).ok_or_else(|| {
+            let known: Vec<&str> = of_operation().map(Named::name).collect();
             format!("{operation} has no algorithm {name:?}; it has {}", known.join(", "))
         })?;
         let (mut segment, mut window) = (None, None);
@@ -164,6 +205,21 @@ impl Rule {
         }
         Ok(Rule { operation, ranks, bytes, nodes, algorithm, segment, window, source: "".into(), line: 0 })
     }
+}
+
+/// What is wrong with a name, and the names of those that it may have been meant for.
+fn no_operation(name: &str) -> String {
+    const FAMILIES: [&str; 2] = ["inter_", "neighbor_"];
+    let family = FAMILIES.into_iter().find(|family| name.starts_with(family));
+    let belongs = |operation: &&str| match family {
+        Some(family) => operation.starts_with(family),
+        None => !FAMILIES.iter().any(|family| operation.starts_with(family)),
+    };
+    let mut known: Vec<&str> = Named::all().flat_map(Named::operations).copied().filter(belongs).collect();
+    known.sort_unstable();
+    known.dedup();
+    let others = if family.is_none() { " beside those that begin with inter_ or neighbor_" } else { "" };
+    format!("there is no operation {name:?}{others}; known are {}", known.join(", "))
 }
 
 /// Rules in the order in which they are asked.
@@ -195,16 +251,59 @@ impl Rules {
         self.0.is_empty()
     }
 
-    /// The rule that decides a call, if any does.
-    pub fn find(&self, call: &Call<'_>, group: Group, model: &Model) -> Option<&Rule> {
-        self.0.iter().find(|rule| {
-            rule.fits(call, group, model) && (rule.algorithm.applies)(call, group, &rule.adjust(model))
+    /// The rule that decides a call, if any does, and what it takes.
+    pub fn find(&self, call: &Call<'_>, group: Group, model: &Model) -> Option<(&Rule, &'static Algorithm)> {
+        let bytes = algorithms::bytes_of(call) as u64;
+        self.0.iter().find_map(|rule| match rule.algorithm {
+            Named::Collective(algorithm)
+                if rule.fits(call.name(), group.size, bytes, model)
+                    && (algorithm.applies)(call, group, &rule.adjust(model)) =>
+            {
+                Some((rule, algorithm))
+            }
+            _ => None,
         })
     }
 
-    /// Whether some call on a communicator of so many ranks could be decided by a rule.
+    /// The same for a call on an intercommunicator.
+    pub(crate) fn find_inter(
+        &self,
+        operation: &str,
+        alike: &Alike,
+        model: &Model,
+    ) -> Option<(&Rule, &'static InterAlgorithm)> {
+        self.0.iter().find_map(|rule| match rule.algorithm {
+            Named::Inter(algorithm)
+                if rule.fits(operation, alike.size(), alike.larger(), model)
+                    && (algorithm.applies)(alike) =>
+            {
+                Some((rule, algorithm))
+            }
+            _ => None,
+        })
+    }
+
+    /// The same for a neighbourhood's.
+    pub(crate) fn find_neighbor(
+        &self,
+        call: &NeighborCall<'_>,
+        group: Group,
+        model: &Model,
+    ) -> Option<(&Rule, &'static NeighborAlgorithm)> {
+        self.0.iter().find_map(|rule| match rule.algorithm {
+            Named::Neighbor(algorithm) if rule.fits(call.operation, group.size, call.bytes, model) => {
+                Some((rule, algorithm))
+            }
+            _ => None,
+        })
+    }
+
+    /// Whether some collective of chapter 6 on an intracommunicator of so many ranks could be decided by a rule.
     pub fn concern(&self, ranks: u32) -> bool {
-        self.0.iter().any(|rule| rule.ranks.holds(u64::from(ranks)))
+        let concerns = |rule: &Rule| {
+            matches!(rule.algorithm, Named::Collective(_)) && rule.ranks.holds(u64::from(ranks))
+        };
+        self.0.iter().any(concerns)
     }
 }
 
@@ -232,8 +331,8 @@ mod tests {
         .expect("four rules");
         let model = Model::default();
         let by = |call: &Call<'_>, model: &Model| {
-            let rule = rules.find(call, GROUP, model).expect("a rule");
-            (rule.algorithm.name, rule.place().1)
+            let (rule, algorithm) = rules.find(call, GROUP, model).expect("a rule");
+            (algorithm.name, rule.place().1)
         };
         assert_eq!(by(&allreduce(128, true), &model), ("reduce-bcast", 3));
         assert_eq!(by(&allreduce(129, true), &model), ("circulant", 4));
@@ -271,7 +370,7 @@ mod tests {
         let size = 16;
         let vector = Vector { count: 1 << 20, element: 8, commutative: true };
         let counts = vec![1 << 16; size];
-        let (blocks, bytes) = (vec![Block { displacement: 0, bytes: 8 }; size], vec![8; size]);
+        let (blocks, bytes) = (vec![Block { displacement: 0, bytes: 1 << 12 }; size], vec![8; size]);
         let (root, in_place) = (0, false);
         let calls = [
             Call::Barrier,
@@ -309,7 +408,14 @@ mod tests {
     fn a_text_that_is_no_rule_is_named_with_line_and_reason() {
         for (text, line, reason) in [
             ("allreduce\n", 1, "a rule is: OPERATION"),
-            ("\n\nallsum -> flat", 3, "no operation \"allsum\"; known are allgather"),
+            ("\n\nallsum -> flat", 3, "no operation \"allsum\" beside those"),
+            ("allsum -> flat", 1, "inter_ or neighbor_; known are allgather, "),
+            ("inter_scan -> flat", 1, "no operation \"inter_scan\"; known are inter_allgather, "),
+            (
+                "neighbor_alltoall -> ring",
+                1,
+                "neighbor_alltoall has no algorithm \"ring\"; it has direct, combined",
+            ),
             ("bcast -> ring", 1, "bcast has no algorithm \"ring\"; it has binomial"),
             ("bcast -> flat\nbcast size=3 -> flat", 2, "none of ranks=A..B"),
             ("bcast bytes=8..4 -> flat", 1, "\"8..4\" is no range"),
@@ -336,14 +442,16 @@ mod tests {
 
         #[test]
         fn what_is_written_is_read_again(
-            operation in prop::sample::select(vec!["allreduce", "bcast", "reduce", "allgather", "alltoall"]),
+            operation in prop::sample::select(vec![
+                "allreduce", "bcast", "reduce", "allgather", "alltoall", "inter_allgather", "neighbor_alltoallv",
+            ]),
             choice in 0_usize..20,
             ranks in prop::option::of((0_u64..99, 99_u64..2000)),
             bytes in prop::option::of((0_u64..99, prop::option::of(99_u64..1 << 40))),
             segment in prop::option::of(1_u64..1 << 30),
         ) {
             let algorithms: Vec<_> =
-                algorithms::all().filter(|algorithm| algorithm.operations.contains(&operation)).collect();
+                Named::all().filter(|algorithm| algorithm.operations().contains(&operation)).collect();
             let rule = Rule {
                 operation,
                 ranks: ranks.map_or(Span::ALL, |(first, last)| Span(first, last)),

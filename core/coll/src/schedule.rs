@@ -306,6 +306,10 @@ struct Frame {
     members: Members,
     /// Added to the start of ranges of the receive argument.
     offset: u64,
+    /// The memory that stands for the receive argument.
+    recv: Buffer,
+    /// Added to channels of messages.
+    first_channel: u32,
 }
 
 /// Buffer, displacement, first byte; and the step, since several may begin at one byte.
@@ -336,7 +340,25 @@ impl Builder {
     /// Adds what `write` writes, in which rank `i` is member `i` of `members` and the receive argument begins at byte
     /// `offset`.
     pub(crate) fn among(&mut self, members: &Members, offset: u64, write: impl FnOnce(&mut Builder)) {
-        let outer = self.frame.replace(Frame { members: members.clone(), offset });
+        self.inside(Frame { members: members.clone(), offset, recv: Buffer::Recv, first_channel: 0 }, write);
+    }
+
+    /// Adds what `write` writes as an operation of `members`, into `into` instead of the receive argument if that is given. Its channels count
+    /// from `first_channel`: with [`CHANNELS`] its messages come after all that went before between the same two.
+    pub(crate) fn as_stage(
+        &mut self,
+        members: &Members,
+        into: Option<Range>,
+        first_channel: u32,
+        write: impl FnOnce(&mut Builder),
+    ) {
+        let into = into.unwrap_or(Range::new(Buffer::Recv, 0, 0));
+        let frame = Frame { members: members.clone(), offset: into.start, recv: into.buffer, first_channel };
+        self.inside(frame, write);
+    }
+
+    fn inside(&mut self, frame: Frame, write: impl FnOnce(&mut Builder)) {
+        let outer = self.frame.replace(frame);
         debug_assert!(outer.is_none(), "frames do not nest");
         write(self);
         self.frame = outer;
@@ -349,7 +371,7 @@ impl Builder {
     fn placed(&self, range: Range) -> Range {
         match &self.frame {
             Some(frame) if range.buffer == Buffer::Recv => {
-                Range { start: range.start + frame.offset, ..range }
+                Range { buffer: frame.recv, start: range.start + frame.offset, ..range }
             }
             _ => range,
         }
@@ -401,6 +423,7 @@ impl Builder {
 
     /// The channel on the wire, and the step that used it last when the number has wrapped.
     fn channel(&self, channel: u32, same: impl Fn(&Step, u16) -> bool) -> (u16, Option<StepId>) {
+        let channel = channel + self.frame.as_ref().map_or(0, |frame| frame.first_channel);
         let wire = (channel % CHANNELS) as u16;
         let earlier =
             (channel >= CHANNELS).then(|| self.steps.iter().rposition(|step| same(step, wire))).flatten();

@@ -19,7 +19,7 @@ use crate::request::COLLECTIVE;
 use crate::rounds::{Asked, Begun};
 use std::sync::Arc;
 use weft_boot::Nodes;
-use weft_coll::{Call, Figures, Layout, Model, Rules, Schedule};
+use weft_coll::{Call, Figures, Layout, Model, Partition, Rules, Schedule};
 use weft_engine::{Arguments, Channel, PeerMap, Reduction, RequestId, ScheduleRun};
 use weft_types::{Error, ErrorClass, Handle, PeerId, Rank, Result};
 
@@ -203,6 +203,20 @@ struct Planning {
     figures: Figures,
 }
 
+impl Planning {
+    /// The model for calls whose formulas know nothing of nodes: in a job on several all members are as if on different ones.
+    fn model_apart(&self) -> Model {
+        let model = self.model.clone();
+        match self.nodes {
+            None => model,
+            Some(_) => {
+                let Model { layout, .. } = Model::cluster(Partition::Block(1));
+                self.figures.apply(Model { layout, ..model })
+            }
+        }
+    }
+}
+
 /// How collectives are begun by threads that do not hold the process.
 #[derive(Clone, Debug)]
 pub struct Planner(Planning);
@@ -322,8 +336,15 @@ impl Comm {
                 let model = planning.figures.apply(Model { layout, ..model.clone() });
                 Ok(weft_coll::plan_by(call, group, &model, &rules))
             }
-            Work::Inter(call) => Ok(weft_coll::plan_inter(call, self.sides()?, model)),
-            Work::Neighborhood(send, recv) => self.plan_neighborhood(send, recv),
+            Work::Inter(call) => {
+                let own = self.rules()?;
+                let rules = [&own, &*planning.rules];
+                Ok(weft_coll::plan_inter_by(call, self.sides()?, &planning.model_apart(), &rules))
+            }
+            Work::Neighborhood(send, recv) => {
+                let own = self.rules()?;
+                self.plan_neighborhood(send, recv, &planning.model_apart(), &[&own, &planning.rules])
+            }
         }
     }
 

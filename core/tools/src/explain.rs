@@ -1,11 +1,13 @@
 //! Which algorithm a collective takes, and why: every candidate with its time by the cost model (`weft-info --explain`).
 
+mod others;
+
 use crate::plot::{self, Chart, Curve};
 use crate::tuning::Tuning;
 use std::fmt::Write;
 use weft_coll::registry::{choose_by, rank_algorithms};
 use weft_coll::simulation::simulate;
-use weft_coll::{Block, Call, Group, Model, Partition, Vector};
+use weft_coll::{Block, Call, Group, Model, Partition, Rule, Vector};
 
 /// Messages up to which a run message by message ends within seconds.
 const MESSAGES: f64 = 2e6;
@@ -25,6 +27,8 @@ pub struct Question {
     pub cores: u32,
     /// Whether each algorithm is also run message by message.
     pub simulate: bool,
+    /// Of a neighbourhood: processes in each dimension of the grid, all of them periodic; empty: two as equal as can be.
+    pub dims: Vec<u32>,
 }
 
 /// Operations that can be asked about.
@@ -53,6 +57,9 @@ pub const OPERATIONS: [&str; 17] = [
 /// # Errors
 /// What is wrong with the question, as a sentence.
 pub fn text(question: &Question, tuning: &Tuning) -> Result<String, String> {
+    if others::is_one(&question.operation) {
+        return others::text(question, tuning);
+    }
     question.ask(|call| ranking(question, tuning, call))?
 }
 
@@ -61,6 +68,9 @@ pub fn text(question: &Question, tuning: &Tuning) -> Result<String, String> {
 /// # Errors
 /// As [`text`].
 pub fn picture(question: &Question, tuning: &Tuning) -> Result<String, String> {
+    if others::is_one(&question.operation) {
+        return Err(format!("there is no picture of {}", question.operation));
+    }
     let model = question.model(tuning)?;
     let group = Group { rank: 0, size: question.ranks };
     let mut curves: Vec<Curve> = Vec::new();
@@ -134,17 +144,35 @@ impl Question {
             }
             "scan" => Call::Scan { vector, in_place },
             "exscan" => Call::Exscan { vector, in_place },
-            other if other.starts_with("neighbor_") => {
-                return Err(format!(
-                    "{other} goes one way, which no rule changes: a message along each edge of the topology, all at once. Known are {}",
-                    OPERATIONS.join(", ")
-                ));
-            }
             other => {
-                return Err(format!("there is no operation {other}; known are {}", OPERATIONS.join(", ")));
+                return Err(format!(
+                    "there is no operation {other}; known are {}, {}",
+                    OPERATIONS.join(", "),
+                    others::operations().join(", ")
+                ));
             }
         };
         Ok(answer(&call))
+    }
+}
+
+fn write_time(text: &mut String, mark: char, name: &str, seconds: f64) {
+    // Writing to a string cannot fail.
+    let _ = write!(text, "{mark} {name:31} {:>12.2} us", seconds * 1e6);
+}
+
+fn write_rule(text: &mut String, rule: &Rule) {
+    let (source, line) = rule.place();
+    let _ = writeln!(text, "A rule decides ({source}, line {line}): {rule}");
+}
+
+/// Bytes as a rule takes them: `32K`.
+fn bytes_exactly(bytes: u64) -> String {
+    match bytes {
+        0 => "0".to_owned(),
+        _ if bytes.is_multiple_of(1 << 20) => format!("{}M", bytes >> 20),
+        _ if bytes.is_multiple_of(1 << 10) => format!("{}K", bytes >> 10),
+        _ => bytes.to_string(),
     }
 }
 
@@ -172,13 +200,17 @@ fn ranking(question: &Question, tuning: &Tuning, call: &Call<'_>) -> Result<Stri
     }
     let chosen = choose_by(call, group, &model, &[&tuning.rules]);
     if let Some(rule) = chosen.rule {
-        let (source, line) = rule.place();
-        let _ = writeln!(text, "A rule decides ({source}, line {line}): {rule}");
+        write_rule(&mut text, rule);
     }
     for (algorithm, seconds) in rank_algorithms(call, group, &model) {
-        let mark = if std::ptr::eq(algorithm, chosen.algorithm) { '*' } else { ' ' };
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{mark} {:26} {:>12.2} us", algorithm.name, seconds * 1e6);
+        let is_chosen = std::ptr::eq(algorithm, chosen.algorithm);
+        let mark = if is_chosen { '*' } else { ' ' };
+        let told = chosen.rule.filter(|_| is_chosen).map(|rule| rule.adjust(&model));
+        let name = match algorithm.segment(call, group, told.as_ref().unwrap_or(&model)) {
+            Some(segment) => format!("{} segment={}", algorithm.name, bytes_exactly(segment)),
+            None => algorithm.name.to_owned(),
+        };
+        write_time(&mut text, mark, &name, seconds);
         if question.simulate {
             let outcome = (algorithm.messages(call, group, &model) <= MESSAGES)
                 .then(|| simulate(algorithm, call, ranks, &model))
@@ -211,6 +243,7 @@ mod tests {
             bytes: 8 << 10,
             cores: 64,
             simulate: false,
+            dims: Vec::new(),
         }
     }
 
@@ -230,8 +263,6 @@ mod tests {
     #[test]
     fn a_wrong_question_is_answered_by_what_is_wrong() {
         assert!(text(&question("allsum"), &Tuning::default()).expect_err("unknown").contains("allreduce"));
-        let around = text(&question("neighbor_alltoall"), &Tuning::default()).expect_err("no choice");
-        assert!(around.contains("along each edge"), "{around}");
         let crowded = Question { nodes: 600, ..question("bcast") };
         assert!(text(&crowded, &Tuning::default()).expect_err("too many nodes").contains("600 nodes"));
     }
@@ -257,6 +288,26 @@ mod tests {
         );
         let marked: Vec<&str> = text.lines().filter(|line| line.starts_with('*')).collect();
         assert!(marked.len() == 1 && marked[0].contains("reduce-bcast"), "{text}");
+    }
+
+    #[test]
+    fn segments_are_told_as_a_rule_takes_them() {
+        let question = Question { bytes: 1 << 20, ..question("bcast") };
+        let chain = |text: &str| {
+            let line =
+                text.lines().find(|line| !line.starts_with("A rule") && line.contains("-chain segment="));
+            let words =
+                line.and_then(|line| line.split_once("segment=")).map(|(_, rest)| rest.split(' ').next());
+            words.flatten().expect("a segment").to_owned()
+        };
+        let text_by = |rules: &str| {
+            let given = |name: &str| (name == "WEFT_COLLECTIVES").then(|| rules.to_owned());
+            text(&question, &Tuning::find(given)).expect("an operation")
+        };
+        let free = chain(&text_by("bcast -> binomial"));
+        assert_ne!(free, "96K", "no power of two");
+        assert_eq!(chain(&text_by("bcast -> pipelined-chain segment=96K")), "96K");
+        assert_eq!(chain(&text_by(&format!("bcast -> pipelined-chain segment={free}"))), free);
     }
 
     #[test]

@@ -16,7 +16,8 @@ struct Arguments {
     /// List every parameter: environment variable, default, form and meaning.
     #[arg(long)]
     params: bool,
-    /// Which algorithm a collective takes, with the time of every candidate by the cost model: allreduce, bcast, ...; or
+    /// Which algorithm a collective takes, with the time of every candidate by the cost model: allreduce, bcast, ...,
+    /// inter_allgather, ... (half of the ranks in each group), neighbor_alltoall, ...; or
     /// transports: which transport leads to which ranks, and why not the others.
     #[arg(long, value_name = "OPERATION")]
     explain: Option<String>,
@@ -32,6 +33,9 @@ struct Arguments {
     /// With --explain: cores of a node; those of this machine if not given.
     #[arg(long, requires = "explain")]
     cores: Option<u32>,
+    /// With --explain of a neighbourhood's collective: processes in each dimension of the grid, as in 4x4x2. All are periodic.
+    #[arg(long, requires = "explain", value_delimiter = 'x')]
+    dims: Vec<u32>,
     /// With --explain: also run each algorithm message by message against the model.
     #[arg(long, requires = "explain")]
     simulate: bool,
@@ -89,9 +93,10 @@ fn main() {
     }
     if let Some(operation) = arguments.explain {
         let here = || std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
-        let Arguments { ranks, nodes, bytes, simulate, .. } = arguments;
+        let Arguments { ranks, nodes, bytes, simulate, ref dims, .. } = arguments;
+        let dims = dims.clone();
         let cores = arguments.cores.unwrap_or_else(here);
-        let question = explain::Question { operation, ranks, nodes, bytes, cores, simulate };
+        let question = explain::Question { operation, ranks, nodes, bytes, cores, simulate, dims };
         let tuning = Tuning::find(variable);
         tuning.faults.iter().for_each(|fault| eprintln!("weft-info: {fault}; it is not used"));
         print!("{}", explain::text(&question, &tuning).unwrap_or_else(|why| refuse(&why)));

@@ -1,6 +1,6 @@
 //! Algorithms over the levels of a layout.
 
-use super::{bytes_of, commutes, vector, wrong};
+use super::{NONE, bytes_of, commutes, vector, wrong};
 use crate::call::{Call, Group};
 use crate::leveled;
 use crate::model::Model;
@@ -30,6 +30,7 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
         name: "levels",
         operations: &["barrier"],
         source: KARONIS,
+        parameters: NONE,
         applies: has_levels,
         estimate: |estimate, _, group, model| leveled::barrier_estimate(estimate, group, model),
         write: |b, _, group, model| leveled::barrier(b, group, model),
@@ -38,6 +39,7 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
         name: "levels",
         operations: &["bcast"],
         source: KARONIS,
+        parameters: NONE,
         applies: has_levels,
         estimate: |estimate, call, group, model| {
             leveled::bcast_estimate(estimate, group, model, bytes_of(call) as u64);
@@ -51,6 +53,7 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
         name: "levels",
         operations: &["reduce"],
         source: KARONIS,
+        parameters: NONE,
         applies: |call, group, model| {
             let &Call::Reduce { root, vector, .. } = call else { wrong(call) };
             keeps_order(call, group, model) && (vector.commutative || root == 0)
@@ -67,6 +70,7 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
         name: "levels",
         operations: &["allreduce"],
         source: KARONIS,
+        parameters: NONE,
         applies: keeps_order,
         estimate: |estimate, call, group, model| {
             leveled::allreduce_estimate(estimate, group, model, vector(call));
@@ -80,6 +84,7 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
         name: "split-levels",
         operations: &["allreduce"],
         source: SPLIT,
+        parameters: NONE,
         applies: |call, group, model| has_even_blocks(call, group, model) && commutes(call, group, model),
         estimate: |estimate, call, group, model| {
             leveled::split_estimate(estimate, group, model, vector(call));
@@ -93,6 +98,7 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
         name: "levels",
         operations: &["allgather"],
         source: KARONIS,
+        parameters: NONE,
         applies: has_even_blocks,
         estimate: |estimate, call, group, model| {
             leveled::allgather_estimate(estimate, group, model, bytes_of(call) as u64);

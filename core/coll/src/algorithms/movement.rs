@@ -1,11 +1,14 @@
 //! Barriers and operations that only move data.
 
-use super::{THAKUR, TRAEFF, always, blocks_through_tree, bytes_of, doubling, ranks, wrong};
+use super::{
+    BLOCKS, NONE, SEGMENT, THAKUR, TRAEFF, WINDOW, always, blocks_through_tree, bytes_of, doubling, ranks,
+    wrong,
+};
 use crate::call::{Call, Group};
 use crate::registry::Algorithm;
-use crate::schedule::Builder;
+use crate::schedule::{Builder, CHANNELS};
 use crate::tree::Shape;
-use crate::{allgather, alltoall, barrier, bcast, circulant, gather, reduce};
+use crate::{allgather, alltoall, barrier, bcast, blocks, circulant, gather, reduce};
 
 const DISSEMINATION: &str = "Hensgen, Finkel, Manber, Two algorithms for barrier synchronization, 1988";
 const WIDE: &str = "Hoefler, Mehlan, Mietke, Rehm, Fast barrier synchronization for InfiniBand, 2006";
@@ -18,6 +21,7 @@ const fn wide_barrier<const RADIX: u32>(name: &'static str) -> Algorithm {
         name,
         operations: &["barrier"],
         source: WIDE,
+        parameters: NONE,
         applies: |_, group, _| group.size > 2,
         estimate: |estimate, _, group, _| barrier::dissemination_estimate(estimate, group, RADIX),
         write: |b, _, group, _| barrier::wide_dissemination(b, group, RADIX),
@@ -30,6 +34,7 @@ const fn tree_bcast<const RADIX: u32>(name: &'static str) -> Algorithm {
         name,
         operations: &["bcast"],
         source: THAKUR,
+        parameters: NONE,
         applies: |_, group, _| RADIX == 2 || group.size > RADIX,
         estimate: |estimate, call, group, _| {
             bcast::estimate(estimate, group, bytes_of(call), Shape::of_radix(RADIX));
@@ -47,6 +52,7 @@ const fn tree_of_blocks<const RADIX: u32>(name: &'static str) -> Algorithm {
         name,
         operations: &["gather", "scatter"],
         source: THAKUR,
+        parameters: NONE,
         applies: |_, group, _| RADIX == 2 || group.size > RADIX,
         estimate: |estimate, call, group, _| {
             blocks_through_tree(estimate, group, bytes_of(call), Shape::of_radix(RADIX));
@@ -60,6 +66,7 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
         name: "dissemination",
         operations: &["barrier"],
         source: DISSEMINATION,
+        parameters: NONE,
         applies: always,
         estimate: |estimate, _, group, _| barrier::dissemination_estimate(estimate, group, 2),
         write: |b, _, group, _| barrier::dissemination(b, group),
@@ -70,6 +77,7 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
         name: "gather-release",
         operations: &["barrier"],
         source: COMBINING,
+        parameters: NONE,
         applies: always,
         estimate: |estimate, _, group, _| {
             reduce::estimate(estimate, group, 0.0, Shape::Flat);
@@ -81,6 +89,7 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
         name: "binomial-release",
         operations: &["barrier"],
         source: COMBINING,
+        parameters: NONE,
         applies: always,
         estimate: |estimate, _, group, _| {
             reduce::estimate(estimate, group, 0.0, Shape::Binomial);
@@ -95,6 +104,7 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
         name: "flat",
         operations: &["bcast"],
         source: "the definition, section 6.4",
+        parameters: NONE,
         applies: always,
         estimate: |estimate, call, group, _| bcast::estimate(estimate, group, bytes_of(call), Shape::Flat),
         write: |b, call, group, _| {
@@ -106,6 +116,7 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
         name: "binomial-gets",
         operations: &["bcast"],
         source: "binomial, each rank reads from the one above it what that one offers",
+        parameters: NONE,
         applies: always,
         estimate: |estimate, call, group, _| {
             bcast::estimate(estimate, group, 0.0, Shape::Binomial);
@@ -120,20 +131,22 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
         name: "pipelined-chain",
         operations: &["bcast"],
         source: "Pjesivac-Grbovic et al., Performance analysis of MPI collective operations, 2007",
+        parameters: SEGMENT,
         applies: always,
         estimate: |estimate, call, _, model| {
-            let segments = (bytes_of(call) / model.segment as f64).ceil().max(1.0);
+            let segments = (bytes_of(call) / model.segment() as f64).ceil().clamp(1.0, f64::from(CHANNELS));
             estimate.chain(segments, bytes_of(call) / segments);
         },
         write: |b, call, group, model| {
             let &Call::Bcast { root, bytes } = call else { wrong(call) };
-            bcast::tree(b, group, root, bytes, Shape::Chain, model.segment);
+            bcast::tree(b, group, root, bytes, Shape::Chain, model.segment());
         },
     },
     Algorithm {
         name: "scatter-allgather",
         operations: &["bcast"],
         source: "Barnett et al., Interprocessor collective communication library, 1994",
+        parameters: NONE,
         applies: always,
         estimate: |estimate, call, group, _| {
             let part = bytes_of(call) / ranks(group);
@@ -152,6 +165,7 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
         name: "scatter-doubling",
         operations: &["bcast"],
         source: THAKUR,
+        parameters: NONE,
         applies: always,
         estimate: |estimate, call, group, _| {
             let power = Group { size: 1 << group.size.ilog2(), ..group };
@@ -176,6 +190,7 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
         name: "scatter-circulant",
         operations: &["bcast"],
         source: TRAEFF,
+        parameters: NONE,
         applies: always,
         estimate: |estimate, call, group, _| {
             let part = bytes_of(call) / ranks(group);
@@ -192,6 +207,20 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
             bcast::scatter_circulant(b, group, root, bytes);
         },
     },
+    Algorithm {
+        name: "circulant-blocks",
+        operations: &["bcast"],
+        source: BLOCKS,
+        parameters: SEGMENT,
+        applies: |call, group, model| group.size > 2 && bytes_of(call) > model.shortest() as f64,
+        estimate: |estimate, call, group, model| {
+            blocks::estimate(estimate, group, bytes_of(call), model.segment(), false);
+        },
+        write: |b, call, group, model| {
+            let &Call::Bcast { root, bytes } = call else { wrong(call) };
+            blocks::bcast(b, group, root, bytes, model.segment());
+        },
+    },
     tree_of_blocks::<2>("binomial"),
     tree_of_blocks::<4>("knomial-4"),
     tree_of_blocks::<8>("knomial-8"),
@@ -199,6 +228,7 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
         name: "flat",
         operations: &["gather", "scatter"],
         source: "the definition, sections 6.5 and 6.6",
+        parameters: NONE,
         applies: always,
         estimate: |estimate, call, group, _| {
             blocks_through_tree(estimate, group, bytes_of(call), Shape::Flat);
@@ -209,6 +239,7 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
         name: "flat",
         operations: &["gatherv", "scatterv"],
         source: "the definition, sections 6.5 and 6.6",
+        parameters: NONE,
         applies: always,
         estimate: |estimate, _, group, _| blocks_through_tree(estimate, group, 0.0, Shape::Flat),
         write: |b, call, group, _| match *call {
@@ -225,20 +256,35 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
         name: "ring",
         operations: &["allgather", "allgatherv"],
         source: THAKUR,
+        parameters: NONE,
         applies: always,
-        estimate: |estimate, call, group, _| {
-            let n = ranks(group);
-            estimate.ring(total_gathered(call, n) / n);
-        },
+        // The longest block goes round as all others do.
+        estimate: |estimate, call, _, _| estimate.ring(longest_gathered(call) as f64),
         write: |b, call, group, _| {
             let (blocks, in_place) = gathered(call);
             allgather::ring(b, group, blocks, in_place);
         },
     },
     Algorithm {
+        name: "block-broadcasts",
+        operations: &["allgatherv"],
+        source: BLOCKS,
+        parameters: SEGMENT,
+        applies: |call, group, model| group.size > 2 && longest_gathered(call) > model.shortest(),
+        estimate: |estimate, call, group, model| {
+            let &Call::Allgatherv { blocks, .. } = call else { wrong(call) };
+            blocks::allgatherv_estimate(estimate, group, blocks, model.segment());
+        },
+        write: |b, call, group, model| {
+            let &Call::Allgatherv { blocks, in_place } = call else { wrong(call) };
+            blocks::allgatherv(b, group, blocks, in_place, model.segment());
+        },
+    },
+    Algorithm {
         name: "bruck",
         operations: &["allgather", "allgatherv"],
         source: BRUCK,
+        parameters: NONE,
         applies: always,
         estimate: |estimate, call, group, _| {
             let total = total_gathered(call, ranks(group));
@@ -258,6 +304,7 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
         name: "circulant",
         operations: &["allgather"],
         source: TRAEFF,
+        parameters: NONE,
         applies: always,
         estimate: |estimate, call, group, _| {
             // A message that wraps around is two.
@@ -276,6 +323,7 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
         name: "recursive-doubling",
         operations: &["allgather", "allgatherv"],
         source: THAKUR,
+        parameters: NONE,
         applies: always,
         estimate: |estimate, call, group, _| {
             let power = Group { size: 1 << group.size.ilog2(), ..group };
@@ -305,6 +353,7 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
         name: "gather-bcast",
         operations: &["allgather"],
         source: "composition",
+        parameters: NONE,
         applies: always,
         estimate: |estimate, call, group, _| {
             blocks_through_tree(estimate, group, bytes_of(call), Shape::Flat);
@@ -319,6 +368,7 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
         name: "spread",
         operations: &["alltoall", "alltoallv", "alltoallw"],
         source: "the definition, section 6.8, with a window",
+        parameters: WINDOW,
         applies: always,
         estimate: |estimate, call, group, model| {
             let batches = ((ranks(group) - 1.0) / model.window as f64).ceil();
@@ -333,6 +383,7 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
         name: "puts",
         operations: &["alltoall", "alltoallv", "alltoallw"],
         source: "the definition, section 6.8, by writes into memory that its owners offer",
+        parameters: WINDOW,
         applies: always,
         estimate: |estimate, call, group, model| {
             let batches = ((ranks(group) - 1.0) / model.window as f64).ceil();
@@ -348,6 +399,7 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
         name: "bruck",
         operations: &["alltoall"],
         source: BRUCK,
+        parameters: NONE,
         applies: always,
         estimate: |estimate, call, group, _| {
             for distance in doubling(group) {
@@ -393,6 +445,14 @@ fn gathered<'a>(call: &Call<'a>) -> (allgather::Blocks<'a>, bool) {
     match *call {
         Call::Allgather { bytes, in_place } => (allgather::Blocks::Even(bytes), in_place),
         Call::Allgatherv { blocks, in_place } => (allgather::Blocks::Varying(blocks), in_place),
+        _ => wrong(call),
+    }
+}
+
+fn longest_gathered(call: &Call<'_>) -> u64 {
+    match *call {
+        Call::Allgather { bytes, .. } => bytes,
+        Call::Allgatherv { blocks, .. } => blocks.iter().map(|block| block.bytes).max().unwrap_or(0),
         _ => wrong(call),
     }
 }

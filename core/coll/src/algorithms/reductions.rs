@@ -1,14 +1,16 @@
 //! Reductions and scans.
 
 use super::{
-    THAKUR, TRAEFF, always, blocks_through_tree, bytes_of, commutes, doubling, ranks, vector, wrong,
+    BLOCKS, NONE, SEGMENT, THAKUR, TRAEFF, always, blocks_through_tree, bytes_of, commutes, doubling, ranks,
+    vector, wrong,
 };
 use crate::call::{Call, Group};
 use crate::leveled::circulant_estimate;
 use crate::model::{Estimate, Model};
 use crate::registry::Algorithm;
+use crate::schedule::CHANNELS;
 use crate::tree::Shape;
-use crate::{allreduce, bcast, chain, circulant, halving, reduce, reduce_scatter, ring, scan};
+use crate::{allreduce, bcast, blocks, chain, circulant, halving, reduce, reduce_scatter, ring, scan};
 
 const RABENSEIFNER: &str = "Rabenseifner, Optimization of collective reduction operations, 2004";
 const RING: &str =
@@ -22,6 +24,7 @@ const fn tree_reduce<const RADIX: u32>(name: &'static str) -> Algorithm {
         name,
         operations: &["reduce"],
         source: THAKUR,
+        parameters: NONE,
         applies: |_, group, _| RADIX == 2 || group.size > RADIX,
         estimate: |estimate, call, group, _| {
             reduce::estimate(estimate, group, bytes_of(call), Shape::of_radix(RADIX));
@@ -39,6 +42,7 @@ const fn multiplying<const RADIX: u32>(name: &'static str) -> Algorithm {
         name,
         operations: &["allreduce"],
         source: MULTIPLYING,
+        parameters: NONE,
         applies: |_, group, _| group.size >= RADIX,
         estimate: |estimate, call, group, _| {
             fold(estimate, group, bytes_of(call));
@@ -83,10 +87,13 @@ const fn ring_reduce_scatter<const SEGMENTED: bool>(name: &'static str) -> Algor
         name,
         operations: &["reduce_scatter"],
         source: RING,
+        parameters: if SEGMENTED { SEGMENT } else { NONE },
         applies: |call, group, model| {
-            commutes(call, group, model) && (!SEGMENTED || largest_block(call) > model.segment as f64)
+            commutes(call, group, model) && (!SEGMENTED || largest_block(call) > model.shortest() as f64)
         },
-        estimate: |estimate, call, _, model| ring(estimate, largest_block(call), SEGMENTED, model),
+        estimate: |estimate, call, group, model| {
+            ring(estimate, largest_block(call), group.size - 1, SEGMENTED, model);
+        },
         write: |b, call, group, model| {
             let &Call::ReduceScatter { counts, vector, in_place } = call else { wrong(call) };
             ring::reduce_scatter(b, group, counts, vector, in_place, segment(SEGMENTED, model));
@@ -100,14 +107,16 @@ const fn ring_allreduce<const SEGMENTED: bool>(name: &'static str) -> Algorithm 
         name,
         operations: &["allreduce"],
         source: RING,
+        parameters: if SEGMENTED { SEGMENT } else { NONE },
         applies: |call, group, model| {
             commutes(call, group, model)
-                && (!SEGMENTED || bytes_of(call) / ranks(group) > model.segment as f64)
+                && (!SEGMENTED || bytes_of(call) / ranks(group) > model.shortest() as f64)
         },
         estimate: |estimate, call, group, model| {
             let block = bytes_of(call) / ranks(group);
-            ring(estimate, block, SEGMENTED, model);
-            let segments = segments_of(block, SEGMENTED, model);
+            let rounds = 2 * (group.size - 1);
+            ring(estimate, block, rounds, SEGMENTED, model);
+            let segments = segments_of(block, rounds, SEGMENTED, model);
             estimate.ring_in(segments, block / segments, 0.0);
         },
         write: |b, call, group, model| {
@@ -118,16 +127,18 @@ const fn ring_allreduce<const SEGMENTED: bool>(name: &'static str) -> Algorithm 
 }
 
 fn segment(segmented: bool, model: &Model) -> u64 {
-    if segmented { model.segment } else { u64::MAX }
+    if segmented { model.segment() } else { u64::MAX }
 }
 
-fn segments_of(block: f64, segmented: bool, model: &Model) -> f64 {
-    if segmented { (block / model.segment as f64).ceil().max(1.0) } else { 1.0 }
+/// Segments of a block that goes round in `rounds` rounds.
+fn segments_of(block: f64, rounds: u32, segmented: bool, model: &Model) -> f64 {
+    let most = f64::from(CHANNELS / rounds.max(1)).max(1.0);
+    if segmented { (block / model.segment() as f64).ceil().clamp(1.0, most) } else { 1.0 }
 }
 
 /// Adds the time of blocks that go round a ring and are combined at every rank.
-fn ring(estimate: &mut Estimate<'_>, block: f64, segmented: bool, model: &Model) {
-    let segments = segments_of(block, segmented, model);
+fn ring(estimate: &mut Estimate<'_>, block: f64, rounds: u32, segmented: bool, model: &Model) {
+    let segments = segments_of(block, rounds, segmented, model);
     estimate.ring_in(segments, block / segments, block / segments);
 }
 
@@ -145,6 +156,7 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
         name: "flat",
         operations: &["reduce"],
         source: "the definition, section 6.9.1",
+        parameters: NONE,
         applies: always,
         estimate: |estimate, call, group, _| reduce::estimate(estimate, group, bytes_of(call), Shape::Flat),
         write: |b, call, group, _| {
@@ -156,6 +168,7 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
         name: "circulant-gather",
         operations: &["reduce"],
         source: TRAEFF,
+        parameters: NONE,
         applies: commutes,
         estimate: |estimate, call, group, _| {
             circulant_estimate(estimate, group, bytes_of(call), 1.0, 1.0);
@@ -170,6 +183,7 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
         name: "reduce-scatter-gather",
         operations: &["reduce"],
         source: RABENSEIFNER,
+        parameters: NONE,
         applies: always,
         estimate: |estimate, call, group, _| {
             let power = Group { size: 1 << group.size.ilog2(), ..group };
@@ -196,19 +210,37 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
         name: "pipelined-chain",
         operations: &["reduce"],
         source: CHAIN,
-        applies: |call, _, model| bytes_of(call) > model.segment as f64,
+        parameters: SEGMENT,
+        applies: |call, _, model| bytes_of(call) > model.shortest() as f64,
         estimate: |estimate, call, _, model| {
-            chain::estimate(estimate, vector(call), model.segment);
+            chain::estimate(estimate, vector(call), model.segment());
         },
         write: |b, call, group, model| {
             let &Call::Reduce { root, vector, in_place } = call else { wrong(call) };
-            chain::reduce(b, group, root, vector, in_place, model.segment);
+            chain::reduce(b, group, root, vector, in_place, model.segment());
+        },
+    },
+    Algorithm {
+        name: "circulant-blocks",
+        operations: &["reduce"],
+        source: BLOCKS,
+        parameters: SEGMENT,
+        applies: |call, group, model| {
+            commutes(call, group, model) && group.size > 2 && bytes_of(call) > model.shortest() as f64
+        },
+        estimate: |estimate, call, group, model| {
+            blocks::estimate(estimate, group, bytes_of(call), model.segment(), true);
+        },
+        write: |b, call, group, model| {
+            let &Call::Reduce { root, vector, in_place } = call else { wrong(call) };
+            blocks::reduce(b, group, root, vector, in_place, model.segment());
         },
     },
     Algorithm {
         name: "recursive-doubling",
         operations: &["allreduce"],
         source: THAKUR,
+        parameters: NONE,
         applies: always,
         estimate: |estimate, call, group, _| {
             fold(estimate, group, bytes_of(call));
@@ -228,6 +260,7 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
         name: "reduce-scatter-allgather",
         operations: &["allreduce"],
         source: RABENSEIFNER,
+        parameters: NONE,
         applies: always,
         estimate: |estimate, call, group, _| {
             fold(estimate, group, bytes_of(call));
@@ -247,6 +280,7 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
         name: "circulant",
         operations: &["allreduce"],
         source: TRAEFF,
+        parameters: NONE,
         applies: commutes,
         estimate: |estimate, call, group, _| {
             estimate.combine(bytes_of(call));
@@ -263,6 +297,7 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
         name: "reduce-bcast",
         operations: &["allreduce"],
         source: "composition",
+        parameters: NONE,
         applies: always,
         estimate: |estimate, call, group, _| {
             reduce::estimate(estimate, group, bytes_of(call), Shape::Flat);
@@ -277,6 +312,7 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
         name: "binomial-reduce-bcast",
         operations: &["allreduce"],
         source: "composition",
+        parameters: NONE,
         applies: always,
         estimate: |estimate, call, group, _| {
             reduce::estimate(estimate, group, bytes_of(call), Shape::Binomial);
@@ -291,6 +327,7 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
         name: "pairwise",
         operations: &["reduce_scatter"],
         source: "Thakur, Rabenseifner, Gropp 2005; combined in rank order",
+        parameters: NONE,
         applies: always,
         estimate: |estimate, call, group, _| {
             estimate.all_pairs(1.0, bytes_of(call) / ranks(group));
@@ -305,6 +342,7 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
         name: "circulant",
         operations: &["reduce_scatter"],
         source: TRAEFF,
+        parameters: NONE,
         applies: commutes,
         estimate: |estimate, call, group, _| {
             estimate.combine(bytes_of(call));
@@ -319,6 +357,7 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
         name: "recursive-halving",
         operations: &["reduce_scatter"],
         source: THAKUR,
+        parameters: NONE,
         applies: always,
         estimate: |estimate, call, group, _| {
             let power = Group { size: 1 << group.size.ilog2(), ..group };
@@ -354,6 +393,7 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
         name: "reduce-scatterv",
         operations: &["reduce_scatter"],
         source: "composition",
+        parameters: NONE,
         applies: always,
         estimate: |estimate, call, group, _| {
             reduce::estimate(estimate, group, bytes_of(call), Shape::Binomial);
@@ -368,6 +408,7 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
         name: "recursive-doubling",
         operations: &["scan", "exscan"],
         source: "Hillis, Steele, Data parallel algorithms, 1986",
+        parameters: NONE,
         applies: always,
         estimate: |estimate, call, group, _| {
             for distance in doubling(group) {
@@ -385,6 +426,7 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
         name: "chain",
         operations: &["scan", "exscan"],
         source: "the definition, section 6.11",
+        parameters: NONE,
         applies: always,
         estimate: |estimate, call, group, _| {
             estimate.chain(1.0, vector(call).bytes() as f64);
@@ -400,17 +442,22 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
         name: "pipelined-chain",
         operations: &["scan", "exscan"],
         source: CHAIN,
-        applies: |call, _, model| bytes_of(call) > model.segment as f64,
+        parameters: SEGMENT,
+        applies: |call, _, model| bytes_of(call) > model.shortest() as f64,
         estimate: |estimate, call, _, model| {
-            chain::estimate(estimate, vector(call), model.segment);
+            chain::estimate(estimate, vector(call), model.segment());
             if !matches!(call, Call::Scan { vector, .. } if vector.commutative) {
                 // The operands are copied at first.
                 estimate.combine(bytes_of(call));
             }
         },
         write: |b, call, group, model| match *call {
-            Call::Scan { vector, in_place } => scan::chain(b, group, vector, in_place, false, model.segment),
-            Call::Exscan { vector, in_place } => scan::chain(b, group, vector, in_place, true, model.segment),
+            Call::Scan { vector, in_place } => {
+                scan::chain(b, group, vector, in_place, false, model.segment())
+            }
+            Call::Exscan { vector, in_place } => {
+                scan::chain(b, group, vector, in_place, true, model.segment())
+            }
             _ => wrong(call),
         },
     },

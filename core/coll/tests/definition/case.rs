@@ -24,7 +24,7 @@ impl Case<'_> {
     /// Every algorithm that applies, with both kinds of sends; those over levels with several layouts.
     pub(crate) fn check(&self, random: &mut Random) {
         let group = Group { rank: 0, size: self.size };
-        let flat = Model { segment: 64, window: 3, ..Model::default() };
+        let flat = Model { segment: Some(64), window: 3, ..Model::default() };
         let algorithms: Vec<&'static Algorithm> = candidates(&self.calls[0], group, &flat).collect();
         assert!(!algorithms.is_empty());
         for algorithm in algorithms {
@@ -101,8 +101,10 @@ pub(crate) fn layouts(size: u32, random: &mut Random) -> Vec<Layout> {
 
 /// Whether an algorithm has about size^2 messages or steps in all.
 pub(crate) fn many_messages(algorithm: &Algorithm) -> bool {
-    matches!(algorithm.name, "ring" | "segmented-ring" | "spread" | "pairwise" | "scatter-allgather")
-        || algorithm.operations == ["alltoall"]
+    matches!(
+        algorithm.name,
+        "ring" | "segmented-ring" | "spread" | "pairwise" | "scatter-allgather" | "block-broadcasts"
+    ) || algorithm.operations == ["alltoall"]
 }
 
 /// For those in logarithmically many steps.

@@ -4,11 +4,14 @@
 use crate::case::{UNTOUCHED, pattern};
 use crate::reductions::{join, operand};
 use crate::world::{Memory, Operation, Random, Sends, World, check_channels};
-use weft_coll::{Block, Buffer, InterCall, Model, Root, Schedule, Sides, Vector, plan_inter};
+use weft_coll::inter::rank_inter;
+use weft_coll::{
+    Block, Buffer, InterCall, Model, Root, Rules, Schedule, Sides, Vector, plan_inter, plan_inter_by,
+};
 
 fn shapes() -> Vec<[u32; 2]> {
     let small = (1..=5).flat_map(|first| (1..=5).map(move |second| [first, second]));
-    small.chain([[9, 3], [3, 9], [16, 9], [1, 12], [12, 1], [33, 40]]).collect()
+    small.chain([[9, 3], [3, 9], [16, 9], [13, 13], [1, 12], [12, 1], [33, 40]]).collect()
 }
 
 /// A member: its side (0 is the first group) and its rank there.
@@ -44,18 +47,37 @@ fn never(_: &[u8], _: &mut [u8]) {
 
 impl Case<'_> {
     fn check(&self, random: &mut Random) {
-        let model = Model { segment: 64, window: 2, ..Model::default() };
-        let [first, second] = self.shape;
+        let model = Model { segment: Some(64), window: 2, ..Model::default() };
         let everybody = members(self.shape);
-        let schedules: Vec<Schedule> = everybody
-            .iter()
-            .map(|&member| {
-                let is_first = member.side == 0;
-                let (local, remote) = if is_first { (first, second) } else { (second, first) };
-                let sides = Sides { rank: member.rank, local, remote, is_first };
-                plan_inter(&(self.call)(member), sides, &model)
-            })
-            .collect();
+        let ranked = |&member: &Member| {
+            let all = rank_inter(&(self.call)(member), self.sides(member), &model);
+            all.into_iter().map(|(algorithm, seconds)| (algorithm.name, seconds)).collect::<Vec<_>>()
+        };
+        let known = ranked(&everybody[0]);
+        // Nothing that a member knows alone, and not on which side it is, decides.
+        assert!(everybody.iter().all(|member| ranked(member) == known), "{:?}", (self.call)(everybody[0]));
+        if known.is_empty() {
+            self.check_by(&model, random, &|member| {
+                plan_inter(&(self.call)(member), self.sides(member), &model)
+            });
+        }
+        for (name, _) in known {
+            self.check_by(&model, random, &|member| {
+                let call = (self.call)(member);
+                let rules = Rules::parse(&format!("{} -> {name}", call.name()), "test").expect("a rule");
+                plan_inter_by(&call, self.sides(member), &model, &[&rules])
+            });
+        }
+    }
+
+    fn sides(&self, member: Member) -> Sides {
+        let (local, remote) = (self.shape[member.side], self.shape[1 - member.side]);
+        Sides { rank: member.rank, local, remote, is_first: member.side == 0 }
+    }
+
+    fn check_by(&self, model: &Model, random: &mut Random, plan: &dyn Fn(Member) -> Schedule) {
+        let everybody = members(self.shape);
+        let schedules: Vec<Schedule> = everybody.iter().map(|&member| plan(member)).collect();
         check_channels(&schedules);
         let memories: Vec<Memory> = everybody.iter().map(|&member| (self.before)(member)).collect();
         for sends in [Sends::Eager, Sends::Synchronous] {
@@ -63,7 +85,11 @@ impl Case<'_> {
             for (&member, after) in everybody.iter().zip(&after) {
                 for (buffer, wanted) in (self.after)(member).0 {
                     let what = (self.call)(member);
-                    assert_eq!(after.0[&buffer], wanted, "{:?} {member:?} {what:?} {sends:?}", self.shape);
+                    assert_eq!(
+                        after.0[&buffer], wanted,
+                        "{:?} {member:?} {what:?} {sends:?} {model:?}",
+                        self.shape
+                    );
                 }
             }
         }

@@ -280,8 +280,13 @@ fn everybody_gathers_all_blocks() {
 fn allgatherv_puts_blocks_where_each_rank_wants_them() {
     let mut random = Random(7);
     for size in sizes().into_iter().filter(|&size| size < 200) {
-        for in_place in [false, true] {
-            let lengths = lengths(size, &mut random);
+        for (in_place, long) in [(false, false), (true, false), (false, true)] {
+            let mut lengths = lengths(size, &mut random);
+            if long {
+                // Few of many have much, in several segments.
+                let holders = [random.below(u64::from(size)), random.below(u64::from(size))];
+                holders.iter().for_each(|&rank| lengths[rank as usize] = 65 + random.below(700));
+            }
             // Counts are the same at all ranks, displacements need not be.
             let places: Vec<_> = (0..size).map(|_| scattered_blocks(&lengths, &mut random)).collect();
             let own = |rank: u32| pattern(rank, 0, lengths[rank as usize]);

@@ -4,8 +4,8 @@
 use crate::case::{UNTOUCHED, pattern};
 use crate::world::{Memory, Random, Sends, World, check_channels};
 use std::collections::HashMap;
-use weft_coll::neighbor::{Edge, exchange};
-use weft_coll::{Buffer, Range, Schedule};
+use weft_coll::neighbor::{Edge, all, choose_neighbor};
+use weft_coll::{Buffer, Grid, Group, Model, NeighborCall, Range, Rules, Schedule, Step};
 
 fn never(_: &[u8], _: &mut [u8]) {
     unreachable!("nothing is reduced");
@@ -64,9 +64,10 @@ fn check(size: u32, edges: &Edges, blocks: Blocks, random: &mut Random) {
         incoming[to as usize].push(Edge { neighbor: from, channel: *channel, block: place });
         *channel += 1;
     }
-    let schedules: Vec<Schedule> =
-        outgoing.iter().zip(&incoming).map(|(outgoing, incoming)| exchange(outgoing, incoming)).collect();
-    check_channels(&schedules);
+    let operation = match blocks {
+        Blocks::OneForAll => "neighbor_allgatherv",
+        Blocks::OneForEach => "neighbor_alltoallv",
+    };
     let memories: Vec<Memory> = sent
         .iter()
         .zip(&received)
@@ -75,14 +76,153 @@ fn check(size: u32, edges: &Edges, blocks: Blocks, random: &mut Random) {
             Memory::default().with(Buffer::Send, own.clone()).with(Buffer::Recv, empty)
         })
         .collect();
-    for sends in [Sends::Eager, Sends::Synchronous] {
-        let after = World::new(&schedules, &memories, never, sends).finish(random);
-        for (rank, memory) in after.iter().enumerate() {
-            let what = format!("{blocks:?}, {sends:?}, rank {rank} of {size}, edges {edges:?}");
-            assert_eq!(memory.0[&Buffer::Recv], received[rank], "{what}");
-            assert_eq!(memory.0[&Buffer::Send], sent[rank], "{what}");
+    for algorithm in all() {
+        let schedules: Vec<Schedule> = (0..)
+            .zip(outgoing.iter().zip(&incoming))
+            .map(|(rank, (outgoing, incoming))| {
+                algorithm.build(&NeighborCall { operation, grid: None, bytes: 0, outgoing, incoming }, rank)
+            })
+            .collect();
+        check_channels(&schedules);
+        for sends in [Sends::Eager, Sends::Synchronous] {
+            let after = World::new(&schedules, &memories, never, sends).finish(random);
+            for (rank, memory) in after.iter().enumerate() {
+                let what =
+                    format!("{algorithm:?} {blocks:?}, {sends:?}, rank {rank} of {size}, edges {edges:?}");
+                assert_eq!(memory.0[&Buffer::Recv], received[rank], "{what}");
+                assert_eq!(memory.0[&Buffer::Send], sent[rank], "{what}");
+            }
         }
     }
+}
+
+/// The neighbour of a rank of a grid at a place of its list (below and above in each dimension); `None` beyond a border.
+fn around(dimensions: &[(u32, bool)], rank: u32, place: usize) -> Option<u32> {
+    let (extent, periodic) = dimensions[place / 2];
+    let stride: u32 = dimensions[place / 2 + 1..].iter().map(|&(extent, _)| extent).product();
+    let at = rank / stride % extent;
+    let inside = if place.is_multiple_of(2) { at > 0 } else { at + 1 < extent };
+    let there = if place.is_multiple_of(2) { (at + extent - 1) % extent } else { (at + 1) % extent };
+    (inside || periodic).then(|| rank - at * stride + there * stride)
+}
+
+/// All ways on a grid: a block that leaves downwards comes from above, also where both are one process; the rooms of neighbours
+/// beyond a border stay as they are.
+fn check_grid(dimensions: &[(u32, bool)], bytes: u64, random: &mut Random) {
+    let size: u32 = dimensions.iter().map(|&(extent, _)| extent).product();
+    let grid = Some(Grid::new(dimensions.iter().copied()));
+    let places = 2 * dimensions.len();
+    for operation in ["neighbor_allgather", "neighbor_alltoall", "neighbor_alltoallw"] {
+        let for_all = operation == "neighbor_allgather";
+        let data = |rank: u32, place: usize| pattern(rank, if for_all { 0 } else { place as u32 }, bytes);
+        let edges = |rank: u32, coming: bool| -> Vec<Edge> {
+            let edge = |place: usize| {
+                let own = place as u32;
+                let block = match (operation, coming) {
+                    ("neighbor_alltoallw", true) => Range::new(Buffer::RecvPeer(own), 0, bytes),
+                    ("neighbor_alltoallw", false) => Range::new(Buffer::SendPeer(own), 0, bytes),
+                    (_, true) => Range::new(Buffer::Recv, place as u64 * bytes, bytes),
+                    (_, false) => {
+                        Range::new(Buffer::Send, if for_all { 0 } else { place as u64 * bytes }, bytes)
+                    }
+                };
+                // Named by the direction in which it travels.
+                let channel = own ^ u32::from(coming);
+                around(dimensions, rank, place).map(|neighbor| Edge { neighbor, channel, block })
+            };
+            (0..places).filter_map(edge).collect()
+        };
+        let memory = |rank: u32, after: bool| {
+            let mut memory = Memory::default();
+            let (mut sent, mut room) = (Vec::new(), Vec::new());
+            for place in 0..places {
+                let from = around(dimensions, rank, place).filter(|_| after);
+                let block = from.map_or(vec![UNTOUCHED; bytes as usize], |from| data(from, place ^ 1));
+                memory = memory.with(Buffer::SendPeer(place as u32), data(rank, place)).with(
+                    Buffer::RecvPeer(place as u32),
+                    if operation.ends_with('w') { block.clone() } else { Vec::new() },
+                );
+                sent.extend(data(rank, place));
+                room.extend(if operation.ends_with('w') { vec![UNTOUCHED; bytes as usize] } else { block });
+            }
+            memory.with(Buffer::Send, sent).with(Buffer::Recv, room)
+        };
+        let memories: Vec<Memory> = (0..size).map(|rank| memory(rank, false)).collect();
+        for algorithm in all() {
+            let schedule = |rank| {
+                let (outgoing, incoming) = (edges(rank, false), edges(rank, true));
+                let call = NeighborCall { operation, grid, bytes, outgoing: &outgoing, incoming: &incoming };
+                algorithm.build(&call, rank)
+            };
+            let schedules: Vec<Schedule> = (0..size).map(schedule).collect();
+            check_channels(&schedules);
+            if algorithm.name == "combined" {
+                check_messages(&schedules);
+            }
+            for sends in [Sends::Eager, Sends::Synchronous] {
+                let after = World::new(&schedules, &memories, never, sends).finish(random);
+                for (rank, after) in (0..).zip(&after) {
+                    let what = format!("{algorithm:?} {operation}, {sends:?}, rank {rank} of {dimensions:?}");
+                    for (buffer, bytes) in memory(rank, true).0 {
+                        assert_eq!(after.0[&buffer], bytes, "{what}, {buffer:?}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// No rank sends two messages to another, or one to itself.
+fn check_messages(schedules: &[Schedule]) {
+    for (rank, schedule) in (0..).zip(schedules) {
+        let to = schedule.steps().iter().filter_map(|step| match step {
+            Step::Send { to, .. } => Some(*to),
+            _ => None,
+        });
+        let mut to: Vec<u32> = to.collect();
+        let messages = to.len();
+        to.sort_unstable();
+        to.dedup();
+        assert!(to.len() == messages && !to.contains(&rank));
+    }
+}
+
+#[test]
+fn what_leaves_a_process_of_a_grid_downwards_comes_from_above() {
+    let mut random = Random(52);
+    let extents: Vec<(u32, bool)> = (1..=4).flat_map(|extent| [(extent, false), (extent, true)]).collect();
+    for &first in &extents {
+        check_grid(&[first], 5, &mut random);
+        for &second in &extents {
+            check_grid(&[first, second], 3, &mut random);
+            for third in [(1, true), (2, false), (2, true), (3, true)] {
+                check_grid(&[first, second, third], 8, &mut random);
+            }
+        }
+    }
+    check_grid(&[(2, true), (2, true)], 0, &mut random);
+}
+
+#[test]
+fn short_blocks_between_the_same_two_go_together() {
+    let chosen = |dimensions: &[(u32, bool)], operation, bytes, rules: &str| {
+        let size = dimensions.iter().map(|&(extent, _)| extent).product();
+        let grid = Some(Grid::new(dimensions.iter().copied()));
+        let call = NeighborCall { operation, grid, bytes, outgoing: &[], incoming: &[] };
+        let rules = Rules::parse(rules, "test").expect("rules");
+        let group = Group { rank: 0, size };
+        choose_neighbor(&call, group, &Model::default(), &[&rules]).algorithm.name
+    };
+    let (torus, wide) = ([(2, true), (2, true), (4, true)], [(3, true), (4, false)]);
+    assert_eq!(chosen(&torus, "neighbor_alltoall", 8, ""), "combined");
+    assert_eq!(chosen(&torus, "neighbor_allgather", 1 << 20, ""), "combined", "half of the bytes");
+    assert_eq!(chosen(&torus, "neighbor_alltoall", 1 << 20, ""), "direct", "the copies take longer");
+    assert_eq!(chosen(&wide, "neighbor_alltoall", 8, ""), "direct", "no two edges have the same ends");
+    assert_eq!(chosen(&torus, "neighbor_alltoallv", 0, ""), "direct", "nobody knows all lengths");
+    let rule = "neighbor_alltoall bytes=..16 ranks=16 -> direct; neighbor_alltoallv -> combined";
+    assert_eq!(chosen(&torus, "neighbor_alltoall", 8, rule), "direct");
+    assert_eq!(chosen(&torus, "neighbor_alltoall", 17, rule), "combined");
+    assert_eq!(chosen(&torus, "neighbor_alltoallv", 0, rule), "combined");
 }
 
 #[test]

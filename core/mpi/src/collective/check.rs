@@ -202,7 +202,9 @@ impl Comm {
                 let call = InterCall::Alltoall { sent: bytes, received: bytes };
                 weft_coll::plan_inter(&call, self.sides()?, model)
             }
-            Work::Neighborhood(..) => self.plan_neighborhood(&Blocks::Even(bytes), &Blocks::Even(bytes))?,
+            Work::Neighborhood(..) => {
+                self.plan_neighborhood(&Blocks::Even(bytes), &Blocks::Even(bytes), model, &[])?
+            }
         })
     }
 

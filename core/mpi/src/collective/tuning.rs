@@ -132,6 +132,28 @@ mod tests {
     }
 
     #[test]
+    fn rules_of_the_job_and_of_a_communicator_decide_between_two_groups() {
+        use crate::comm::{Inter, Sides};
+        let (first, second) = (Arc::new(Group::world(3)), Arc::new(Group::world(3)));
+        let mut comm = Comm::new(ContextId::WORLD, Rank(1), Arc::clone(&second), Handle(0));
+        comm.inter = Some(Box::new(Inter { sides: Arc::new(Sides { first, second }), is_first: true }));
+        let call = weft_coll::InterCall::Allgather { sent: 8, received: 8 };
+        let receives = |comm: &Comm, rules: &str| {
+            let rules = Arc::new(Rules::parse(rules, "job").expect("rules"));
+            let planning = Planning { rules, ..Planning::default() };
+            let schedule = comm.plan(&Work::Inter(&call), &comm.everyone(), &planning).expect("a plan");
+            schedule.steps().iter().filter(|step| matches!(step, weft_coll::Step::Recv { .. })).count()
+        };
+        let own = "inter_allgather ranks=6 bytes=8 -> through-first";
+        assert_eq!(receives(&comm, "inter_allgather -> direct"), 3, "one of each other member");
+        assert_eq!(receives(&comm, own), 1, "all at once, from the first of the own group");
+        let mut info = Info::default();
+        info.set(KEY.as_bytes(), own.as_bytes()).expect("short");
+        comm.accept_hints(&info).expect("a rule");
+        assert_eq!(receives(&comm, "inter_allgather -> direct"), 1);
+    }
+
+    #[test]
     fn the_rules_of_a_communicator_go_before_those_of_the_job_and_those_before_the_model() {
         let vector = Vector { count: 1000, element: 8, commutative: true };
         let call = Call::Allreduce { vector, in_place: false };

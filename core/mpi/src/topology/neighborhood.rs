@@ -7,8 +7,8 @@
 use super::Topology;
 use crate::comm::Comm;
 use std::collections::HashMap;
-use weft_coll::neighbor::{Edge, exchange};
-use weft_coll::{Buffer, Range, Schedule};
+use weft_coll::neighbor::Edge;
+use weft_coll::{Buffer, Grid, Model, NeighborCall, Range, Rules, Schedule, plan_neighbor};
 use weft_types::Result;
 
 /// One end of an edge: the neighbour, `None` for `MPI_PROC_NULL`, and a number that its other end has, too.
@@ -43,6 +43,15 @@ impl Topology {
                 Ends { sources: counted(&around.sources), destinations: counted(&around.destinations) }
             }
         })
+    }
+}
+
+impl Topology {
+    /// What all processes of a Cartesian topology know alike of their edges.
+    fn grid(&self) -> Option<Grid> {
+        let Topology::Cart(cart) = self else { return None };
+        let dims = cart.dims().iter().map(|&extent| extent.unsigned_abs());
+        Some(Grid::new(dims.zip(cart.periods().iter().copied())))
     }
 }
 
@@ -89,13 +98,40 @@ impl Blocks<'_> {
     }
 }
 
+/// The operation that has its arguments so.
+fn operation(send: &Blocks<'_>, recv: &Blocks<'_>) -> &'static str {
+    match (send, recv) {
+        (Blocks::One(_), Blocks::Placed(_)) => "neighbor_allgatherv",
+        (Blocks::One(_), _) => "neighbor_allgather",
+        (Blocks::PerNeighbor(_), _) => "neighbor_alltoallw",
+        (Blocks::Placed(_), _) => "neighbor_alltoallv",
+        (Blocks::Even(_), _) => "neighbor_alltoall",
+    }
+}
+
+/// Bytes of the longest block where all of one side are equal. What a process sends its neighbours receive, and the other way round: on a
+/// grid this is the same at all.
+fn longest(send: &Blocks<'_>, recv: &Blocks<'_>) -> u64 {
+    match (send, recv) {
+        (Blocks::One(sent) | Blocks::Even(sent), Blocks::Even(received)) => *sent.max(received),
+        _ => 0,
+    }
+}
+
 impl Comm {
-    /// The schedule of a neighbourhood collective.
+    /// The schedule of a neighbourhood collective, by the first rule that fits it or by the model.
     ///
     /// # Errors
     /// `MPI_ERR_TOPOLOGY` for a communicator without topology.
-    pub(crate) fn plan_neighborhood(&self, send: &Blocks<'_>, recv: &Blocks<'_>) -> Result<Schedule> {
-        let Ends { sources, destinations } = self.any_topology()?.ends(self.rank.0 as i32)?;
+    pub(crate) fn plan_neighborhood(
+        &self,
+        send: &Blocks<'_>,
+        recv: &Blocks<'_>,
+        model: &Model,
+        rules: &[&Rules],
+    ) -> Result<Schedule> {
+        let topology = self.any_topology()?;
+        let Ends { sources, destinations } = topology.ends(self.rank.0 as i32)?;
         let edges = |ends: &[End], blocks: &Blocks<'_>, whole: Buffer, own: fn(u32) -> Buffer| -> Vec<Edge> {
             let edge = |(place, end): (usize, &End)| {
                 end.map(|(neighbor, channel)| {
@@ -105,10 +141,16 @@ impl Comm {
             };
             ends.iter().enumerate().filter_map(edge).collect()
         };
-        Ok(exchange(
-            &edges(&destinations, send, Buffer::Send, Buffer::SendPeer),
-            &edges(&sources, recv, Buffer::Recv, Buffer::RecvPeer),
-        ))
+        let grid = topology.grid();
+        let call = NeighborCall {
+            operation: operation(send, recv),
+            grid,
+            bytes: if grid.is_some() { longest(send, recv) } else { 0 },
+            outgoing: &edges(&destinations, send, Buffer::Send, Buffer::SendPeer),
+            incoming: &edges(&sources, recv, Buffer::Recv, Buffer::RecvPeer),
+        };
+        let group = weft_coll::Group { rank: self.rank.0, size: self.size };
+        Ok(plan_neighbor(&call, group, model, rules))
     }
 }
 
@@ -131,6 +173,42 @@ mod tests {
         let line = Topology::Cart(Cart::new(&[2], &[false]).expect("a grid"));
         assert_eq!(ends(&line, 0).destinations, [None, Some((1, 1))]);
         assert_eq!(ends(&line, 1).sources, [Some((0, 1)), None]);
+    }
+
+    #[test]
+    fn rules_and_the_model_decide_how_blocks_travel() {
+        let comm = |topology: Topology| {
+            let group = std::sync::Arc::new(crate::group::Group::world(2));
+            let mut comm =
+                Comm::new(weft_types::ContextId::WORLD, weft_types::Rank(0), group, weft_types::Handle(0));
+            comm.topology = Some(std::sync::Arc::new(topology));
+            comm
+        };
+        let messages = |comm: &Comm, (send, recv): (Blocks<'_>, Blocks<'_>), rules: &str| {
+            let rules = Rules::parse(rules, "test").expect("rules");
+            let schedule =
+                comm.plan_neighborhood(&send, &recv, &Model::default(), &[&rules]).expect("a plan");
+            schedule.steps().iter().filter(|step| matches!(step, weft_coll::Step::Send { .. })).count()
+        };
+        let ring = comm(Topology::Cart(Cart::new(&[2], &[true]).expect("a grid")));
+        let even = |bytes| (Blocks::Even(bytes), Blocks::Even(bytes));
+        assert_eq!(messages(&ring, even(8), ""), 1, "both blocks in one message");
+        assert_eq!(messages(&ring, even(1 << 20), ""), 2);
+        assert_eq!(
+            messages(&ring, (Blocks::Even(8), Blocks::Even(1 << 20)), ""),
+            2,
+            "as the neighbour sees it"
+        );
+        assert_eq!(messages(&ring, even(8), "neighbor_alltoall -> direct"), 2);
+        assert_eq!(messages(&ring, even(1 << 20), "neighbor_alltoall -> combined"), 1);
+        assert_eq!(messages(&ring, (Blocks::One(8), Blocks::Even(8)), ""), 1);
+        let blocks = [weft_coll::Block { displacement: 0, bytes: 8 }; 2];
+        let placed = || (Blocks::Placed(&blocks), Blocks::Placed(&blocks));
+        assert_eq!(messages(&ring, placed(), ""), 2, "the members do not know all lengths alike");
+        assert_eq!(messages(&ring, placed(), "neighbor_alltoallv -> combined"), 1);
+        let graph = comm(Topology::Graph(Graph::within(&[2, 4], &[1, 1, 0, 0], 2).expect("a graph")));
+        assert_eq!(messages(&graph, even(8), "neighbor_alltoall bytes=1.. -> combined"), 2);
+        assert_eq!(messages(&graph, even(8), "neighbor_alltoall -> combined"), 1);
     }
 
     #[test]

@@ -17,7 +17,8 @@ pub(crate) struct Blocked<'a> {
     waiter: Waiter,
     bell: CallBell<'a>,
     turns: u32,
-    counted: bool,
+    /// Whether it is counted among those who attend its lane, as calls that take locks are.
+    counted: Cell<bool>,
     /// Whether this call may spin although there are more threads than cores.
     patient: bool,
 }
@@ -66,12 +67,8 @@ impl<'a> Blocked<'a> {
         let shared = shared();
         let counted = phase() & LOCKED != 0;
         let crowded = counted && super::is_crowded();
-        match home {
-            _ if !counted => {}
-            0 => {
-                GATE.attendants.fetch_add(1, Ordering::Relaxed);
-            }
-            lane => shared.lanes.at(lane).attend(),
+        if counted {
+            attend(home);
         }
         let crowded = crowded && !shared.oversubscribed;
         let patient = crowded && Patience::ask();
@@ -79,17 +76,30 @@ impl<'a> Blocked<'a> {
             true => Waiter::crowded(patient),
             false => Waiter::new(shared.oversubscribed, shared.spins),
         };
-        Blocked { waiter, bell: CallBell::new(home, wait), turns: 0, counted, patient }
+        Blocked { waiter, bell: CallBell::new(home, wait), turns: 0, counted: Cell::new(counted), patient }
     }
 
     /// Progresses what is not waited for and nobody else looks after: now and then, and always before a sleep.
     #[inline]
     pub(crate) fn help(&self) -> bool {
         let armed = self.waiter.is_armed();
-        if !self.counted || !armed && !self.turns.is_multiple_of(16) {
+        if !self.counted.get() {
+            self.catch_up();
+            return false;
+        }
+        if !armed && !self.turns.is_multiple_of(16) {
             return false;
         }
         self.bell.help(armed)
+    }
+
+    /// Another thread may have come since the call began without locks: then it goes on as one with locks.
+    #[inline]
+    fn catch_up(&self) {
+        if phase() & LOCKED != 0 {
+            attend(self.bell.home);
+            self.counted.set(true);
+        }
     }
 
     /// Waits a little; `moved`: whether something moved since the last pause.
@@ -104,13 +114,23 @@ impl<'a> Blocked<'a> {
     }
 }
 
+/// Counts the calling thread among those that are blocked in a lane.
+fn attend(lane: u32) {
+    match lane {
+        0 => {
+            GATE.attendants.fetch_add(1, Ordering::Relaxed);
+        }
+        lane => shared().lanes.at(lane).attend(),
+    }
+}
+
 impl Drop for Blocked<'_> {
     fn drop(&mut self) {
         if self.patient {
             Patience::learn(!self.waiter.has_given_way());
         }
         self.waiter.finish(&self.bell);
-        if !self.counted {
+        if !self.counted.get() {
             return;
         }
         match self.bell.home {
@@ -139,6 +159,8 @@ struct CallBell<'a> {
     calls: OnceCell<Box<[Cell<u64>; LANES as usize]>>,
     /// Whether this call is counted among the watchers, and in which lanes among the followers.
     watching: Cell<Option<u32>>,
+    /// Whether it is armed by the rules for one thread, by which no other wakes it.
+    alone: Cell<bool>,
 }
 
 impl<'a> CallBell<'a> {
@@ -151,6 +173,7 @@ impl<'a> CallBell<'a> {
             rounds: Cell::new(0),
             calls: OnceCell::new(),
             watching: Cell::new(None),
+            alone: Cell::new(false),
         }
     }
 
@@ -275,7 +298,8 @@ impl<'a> CallBell<'a> {
 
 impl Bell for CallBell<'_> {
     fn arm(&self) {
-        if phase() & LOCKED == 0 {
+        self.alone.set(phase() & LOCKED == 0);
+        if self.alone.get() {
             return self.get().arm();
         }
         shared().lanes.listen(self.get(), self.choose());
@@ -284,6 +308,10 @@ impl Bell for CallBell<'_> {
     }
 
     fn sleep(&self, limit: Duration) {
+        if self.alone.get() && phase() & LOCKED != 0 {
+            // Another thread has come since: armed anew, with all that goes with it. If it comes after this question, it rings.
+            return self.get().disarm();
+        }
         let (_, left) = self.listening.get();
         self.wait.before_sleep();
         self.get().sleep(if left { limit.min(LEFT_TO_OTHERS) } else { limit });

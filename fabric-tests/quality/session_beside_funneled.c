@@ -29,7 +29,7 @@ static void talk(const char *level, const char *who, int times)
         MPI_Session session = open_at(level);
         snprintf(tag, sizeof tag, "%s %d", who, i);
         MPI_Comm comm = comm_of_set(session, "mpi://WORLD", tag);
-        for (int use = 0; use < 20; use++) use_comm(comm);
+        for (int use = 0; use < 8; use++) use_comm(comm);
         CHECK_INT(MPI_Comm_disconnect(&comm), MPI_SUCCESS);
         CHECK_INT(MPI_Session_finalize(&session), MPI_SUCCESS);
     }
@@ -38,14 +38,14 @@ static void talk(const char *level, const char *who, int times)
 static void *single(void *argument)
 {
     (void)argument;
-    talk("MPI_THREAD_SINGLE", "single", 10);
+    talk("MPI_THREAD_SINGLE", "single", 5);
     return NULL;
 }
 
 static void *multiple(void *argument)
 {
     (void)argument;
-    talk("MPI_THREAD_MULTIPLE", "multiple", 10);
+    talk("MPI_THREAD_MULTIPLE", "multiple", 5);
     return NULL;
 }
 
@@ -57,10 +57,10 @@ int main(int argc, char **argv)
     MPI_Comm comm = comm_of_set(session, "mpi://WORLD", "main");
     check_by(comm);
     CHECK_INT(pthread_create(&one, NULL, single, NULL), 0);
-    for (int i = 0; i < 500; i++) use_comm(comm);
+    for (int i = 0; i < 120; i++) use_comm(comm);
     CHECK_OK(MPI_Init(&argc, &argv));
     CHECK_INT(pthread_create(&other, NULL, multiple, NULL), 0);
-    for (int i = 0; i < 500; i++) {
+    for (int i = 0; i < 120; i++) {
         use_comm(comm);
         use_comm(MPI_COMM_WORLD);
     }

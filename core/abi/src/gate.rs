@@ -43,6 +43,7 @@ mod blocked;
 mod company;
 pub(crate) mod lane_threads;
 mod own;
+mod phase;
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -65,6 +66,7 @@ pub(crate) use self::alone::{Alone, alone, enter_alone, from_any_thread};
 pub(crate) use self::blocked::Blocked;
 pub(crate) use self::company::{complete_sends, keep_company, push_out};
 pub(crate) use self::own::{Own, own};
+pub(crate) use self::phase::{change_phase, phase};
 use crate::raise::Raised;
 use crate::watch::{Awaited, Wait};
 
@@ -172,25 +174,10 @@ static GATE: Gate = Gate {
     alone: Mutex::new(None),
 };
 
-/// The phase bits. Relaxed: threads learn of a change by the program's own synchronisation, as section 11.6 asks.
-#[inline(always)]
-pub(crate) fn phase() -> u32 {
-    GATE.phase.load(Ordering::Relaxed)
-}
-
-/// Sets and clears phase bits.
-pub(crate) fn change_phase(set: u32, clear: u32) {
-    let changed = |bits| {
-        let bits = (bits | set) & !(clear | CLOSED);
-        Some(if bits & (WORLD | SESSION) == 0 { bits | CLOSED } else { bits })
-    };
-    let _ = GATE.phase.fetch_update(Ordering::AcqRel, Ordering::Acquire, changed);
-}
-
 /// Fails unless the World Model or a session is active.
 #[inline(always)]
 pub(crate) fn check_active() -> Result<(), Raised> {
-    if phase() & (WORLD | SESSION) != 0 { Ok(()) } else { Err(not_active()) }
+    if phase::has::<{ WORLD | SESSION }>() { Ok(()) } else { Err(not_active()) }
 }
 
 #[cold]
@@ -268,7 +255,7 @@ static STARTED: AtomicBool = AtomicBool::new(false);
 /// Whether the World Model or a session is active, without locks.
 #[inline(always)]
 pub(crate) fn is_active_alone() -> bool {
-    phase() & (CLOSED | LOCKED) == 0
+    !phase::has::<{ CLOSED | LOCKED }>()
 }
 
 /// Whether the World Model or a session is active, calls take locks, and no messages wait for each other: what the short forms of calls

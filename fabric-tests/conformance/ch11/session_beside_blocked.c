@@ -12,7 +12,7 @@
 #include <pthread.h>
 #include <semaphore.h>
 
-enum { KINDS = 8, WHILE_BLOCKED = 4, AFTERWARDS = 12, LARGE = 1 << 18, EXCHANGES = 400 };
+enum { KINDS = 8, WHILE_BLOCKED = 4, AFTERWARDS = 6, LARGE = 1 << 18, EXCHANGES = 200 };
 
 static sem_t first_are_over;
 

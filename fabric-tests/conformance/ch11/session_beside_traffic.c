@@ -11,7 +11,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { ROUNDS = 25, TURNS = 3000, LARGE = 40000 };
+enum { ROUNDS = 10, TURNS = 800, LARGE = 40000 };
 
 static atomic_int done;
 

@@ -13,6 +13,7 @@ use weft::Process;
 use weft_engine::lone::{self, Words};
 use weft_types::{Error, ErrorClass};
 
+use super::phase::has;
 use super::{GATE, LOCKED, MULTIPLE, change_phase, is_active_alone, locked, phase, with};
 
 /// Whether the one thread has the process now.
@@ -30,7 +31,7 @@ struct OfGate;
 impl Words for OfGate {
     #[inline(always)]
     fn is_over(&self) -> bool {
-        phase() & LOCKED != 0
+        has::<LOCKED>()
     }
 
     fn set_over(&self) {

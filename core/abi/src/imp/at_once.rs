@@ -224,10 +224,13 @@ pub(crate) unsafe fn isend(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> Option<c_int> {
+    if request.is_null() {
+        return None;
+    }
     // SAFETY: the caller's promise; given back before the gate is entered again.
     let mut alone = unsafe { gate::enter_alone()? };
     // SAFETY: the caller's promise.
-    if request.is_null() || !unsafe { send_now(alone.process(), buf, count, datatype, dest, tag, comm) } {
+    if !unsafe { send_now(alone.process(), buf, count, datatype, dest, tag, comm) } {
         return None;
     }
     // SAFETY: not null, so the program's request.
@@ -422,14 +425,14 @@ pub(crate) unsafe fn irecv(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> Option<c_int> {
+    if request.is_null() {
+        return None;
+    }
     // SAFETY: the caller's promise; given back before the gate is entered again.
     let mut alone = unsafe { gate::enter_alone()? };
     let process = alone.process();
     let bytes = run(process, buf, count, datatype)?;
     let comm = member(&process.comms, comm, source, tag)?;
-    if request.is_null() {
-        return None;
-    }
     let source = Rank(source as u32);
     let envelope = Envelope { peer: comm.group.peer(source), context: comm.context, source, tag: Tag(tag) };
     // SAFETY: the caller's promise: the program's memory stays until the request is complete.
@@ -452,13 +455,13 @@ pub(crate) unsafe fn iprobe(
     flag: *mut c_int,
     status: *mut MPI_Status,
 ) -> Option<c_int> {
+    if flag.is_null() {
+        return None;
+    }
     // SAFETY: the caller's promise; given back before the gate is entered again.
     let mut alone = unsafe { gate::enter_alone()? };
     let process = alone.process();
     let comm = member(&process.comms, comm, source, tag)?;
-    if flag.is_null() {
-        return None;
-    }
     let source = Rank(source as u32);
     let (peer, tag) = (Some(comm.group.peer(source)), Some(Tag(tag)));
     let selector = Selector { context: comm.context, peer, source: Some(source), tag };
@@ -546,22 +549,39 @@ pub(crate) unsafe fn wait(request: *mut MPI_Request, status: *mut MPI_Status) ->
     }
     // SAFETY: not null, so the program's request.
     let request = unsafe { &mut *request };
+    let Some(id) = engine_request(*request) else {
+        // SAFETY: the caller's promise.
+        return unsafe { at_once_parts::wait(*request, status) };
+    };
     // A send that was complete when it began needs nothing of the process.
-    if is_complete_send(*request) {
+    if id == RequestId::COMPLETE {
         // SAFETY: the program's status.
         unsafe { status::write(status, &MpiStatus::NO_MESSAGE) };
-        *request = MPI_Request::from_raw(abi::MPI_REQUEST_NULL);
-        return DONE;
+    } else {
+        // SAFETY: the caller's promise; given back before the gate is entered again.
+        let mut alone = unsafe { gate::enter_alone()? };
+        let done = take(alone.process(), id)?;
+        // SAFETY: the program's status.
+        unsafe { status::write_message(status, &done) };
     }
-    // SAFETY: the caller's promise; given back before the gate is entered again.
-    let mut alone = unsafe { gate::enter_alone()? };
-    let process = alone.process();
-    // SAFETY: the program's status.
-    if unsafe { complete(process, request, status) } {
-        return DONE;
+    *request = MPI_Request::from_raw(abi::MPI_REQUEST_NULL);
+    DONE
+}
+
+/// Takes a request of the engine's that has ended well, or does so in one round of progress.
+#[inline(always)]
+fn take(process: &mut Process, id: RequestId) -> Option<Status> {
+    match process.engine.ending(id) {
+        Ending::Well => {}
+        Ending::Otherwise => return None,
+        Ending::NotYet => {
+            process.progress();
+            if process.engine.ending(id) != Ending::Well {
+                return None;
+            }
+        }
     }
-    // SAFETY: as above.
-    unsafe { at_once_parts::wait(process, *request, status) }
+    Some(process.engine.take_well(id))
 }
 
 /// Completes a request that is one of the engine's and has ended well, or does so in one round of progress.
@@ -579,28 +599,12 @@ pub(super) unsafe fn complete(
         // SAFETY: the caller's promise.
         unsafe { status::write(status, &MpiStatus::NO_MESSAGE) };
     } else {
-        match process.engine.ending(id) {
-            Ending::Well => {}
-            Ending::Otherwise => return false,
-            Ending::NotYet => {
-                process.progress();
-                if process.engine.ending(id) != Ending::Well {
-                    return false;
-                }
-            }
-        }
-        let done = process.engine.take_well(id);
+        let Some(done) = take(process, id) else { return false };
         // SAFETY: the caller's promise.
         unsafe { status::write_message(status, &done) };
     }
     *request = MPI_Request::from_raw(abi::MPI_REQUEST_NULL);
     true
-}
-
-/// Whether it is the request of a send that was complete when it began.
-#[inline(always)]
-fn is_complete_send(request: MPI_Request) -> bool {
-    request.raw() == engine_handle(RequestId::COMPLETE).0 as usize
 }
 
 /// The engine's name of a request, if it looks like one of the engine's.

@@ -55,24 +55,25 @@ pub(crate) unsafe fn start(request: *mut MPI_Request) -> Option<c_int> {
     let process = alone.process();
     // SAFETY: not null, so the program's request.
     let handle = unsafe { request.read() }.handle();
-    if process.requests.start_at_once(&mut process.engine, handle) { DONE } else { None }
+    let started = process.requests.start_at_once(&mut process.engine, handle);
+    drop(alone);
+    if started { DONE } else { None }
 }
 
 /// `MPI_Wait` of a partitioned request that is done, or whose partitions arrive before long, or of a persistent collective that
 /// goes by cells and ends before long; `None`: it is none, or not so simple.
 ///
 /// # Safety
-/// The program's status.
+/// See [`super::at_once::send`].
 #[inline(never)]
-pub(super) unsafe fn wait(
-    process: &mut Process,
-    request: MPI_Request,
-    status: *mut MPI_Status,
-) -> Option<c_int> {
+pub(super) unsafe fn wait(request: MPI_Request, status: *mut MPI_Status) -> Option<c_int> {
     if !is_local(request) {
         return None;
     }
     let handle = request.handle();
+    // SAFETY: the caller's promise; given back before the gate is entered again.
+    let mut alone = unsafe { gate::enter_alone()? };
+    let process = alone.process();
     let done = match process.requests.finish_partitioned_at_once(handle) {
         None => await_parts(process, handle)?,
         Some(done) => done,

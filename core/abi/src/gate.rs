@@ -34,16 +34,21 @@
 //!
 //! A lane in which some thread is blocked, or was busy since the sleeper's last look, is left to that thread: otherwise every
 //! packet would wake the sleeper for nothing. Should that thread leave MPI with work undone, a sleeper takes over within
-//! `blocked::LEFT_TO_OTHERS`.
+//! `around::LEFT_TO_OTHERS`.
+//!
+//! `simulated.rs` runs blocked calls of several threads in a process that keeps these rules, step by step.
 
 mod abort;
 pub(crate) mod agent;
 mod alone;
+mod around;
 mod blocked;
 mod company;
 pub(crate) mod lane_threads;
 mod own;
 mod phase;
+#[cfg(test)]
+mod simulated;
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -63,7 +68,8 @@ use weft_types::{Error, ErrorClass};
 
 pub(crate) use self::abort::{abort, abort_ranks};
 pub(crate) use self::alone::{Alone, alone, enter_alone, from_any_thread};
-pub(crate) use self::blocked::Blocked;
+pub(crate) use self::around::Real;
+pub(crate) use self::blocked::until;
 pub(crate) use self::company::{complete_sends, keep_company, push_out};
 pub(crate) use self::own::{Own, own};
 pub(crate) use self::phase::{change_phase, phase};
@@ -381,27 +387,10 @@ pub(crate) fn wait_for<T>(
 ) -> T {
     let answer = match turn(&mut poll) {
         (_, Some(answer)) => answer,
-        (moved, None) => wait_longer(Wait::new(call, awaited), moved, &mut poll),
+        (moved, None) => until(Real, 0, Wait::new(call, awaited), moved, || turn(&mut poll)),
     };
     push_out();
     answer
-}
-
-#[cold]
-#[inline(never)]
-fn wait_longer<T>(wait: Wait<'_>, moved: bool, poll: &mut impl FnMut(&mut Process) -> Option<T>) -> T {
-    let mut blocked = Blocked::new(0, wait);
-    let mut moved = moved;
-    loop {
-        blocked.pause(moved);
-        // Others first: what they bring may be what the look looks for.
-        let elsewhere = blocked.help();
-        let (turned, answer) = turn(poll);
-        if let Some(answer) = answer {
-            return answer;
-        }
-        moved = turned | elsewhere;
-    }
 }
 
 /// One round of progress, then one look. For calls that test.

@@ -1,14 +1,15 @@
 //! The one static: this process's MPI state, and who may touch it when.
 //!
 //! Invariants:
-//! * [`Process`] is reached through [`with`], and by the short forms of calls through [`alone`] and [`own`], which keep the
+//! * [`Process`] is reached through [`with`], and by the short forms of calls through [`alone()`] and [`own`], which keep the
 //!   same rules. What runs inside never calls user code (reduction, attribute and error handler functions run outside), never
 //!   blocks and never calls `with` again, so there is one borrow at a time.
-//! * Below MPI_THREAD_SERIALIZED one thread calls MPI (section 11.6.2), and there is no lock: one branch on a plain load. From
-//!   that level on ([`LOCKED`]) a lock is held inside `with`, which is never while waiting; it is biased to a thread that works
-//!   with the process alone (`weft_shm::bias`), which then pays no read-modify-write. MPI_THREAD_SERIALIZED needs it because
-//!   any thread may open a session at any time (section 11.3.1), also beside a call of another. Locks are switched on (a
-//!   session, see [`opening`]) by the thread that makes those calls, which is in no other then.
+//! * Below MPI_THREAD_SERIALIZED one thread calls MPI (section 11.6.2), and there is no lock: two plain stores say whether it has the
+//!   process. From that level on ([`LOCKED`]) a lock is held inside `with`, which is never while waiting; it is biased to a thread
+//!   that works with the process alone (`weft_shm::bias`), which then pays no read-modify-write. Any thread may open a session at any
+//!   time (section 11.3.1), also beside a call of another. At MPI_THREAD_SERIALIZED the lock is there for it; below, locks are
+//!   switched on by the thread that makes those calls, which is in no other then, or by another, which waits until that one does not
+//!   have the process ([`mod@alone`]). They are never switched off.
 //! * Blocked calls loop in [`wait_for`] (or, on one lane, in `crate::threads`): each turn progresses what is waited for, every
 //!   few turns everything of the process, then waits outside all locks.
 //! * What must work at any time from any thread (section 11.4.1) lies in [`Always`] behind its own mutex.
@@ -33,14 +34,21 @@
 //!
 //! A lane in which some thread is blocked, or was busy since the sleeper's last look, is left to that thread: otherwise every
 //! packet would wake the sleeper for nothing. Should that thread leave MPI with work undone, a sleeper takes over within
-//! `blocked::LEFT_TO_OTHERS`.
+//! `around::LEFT_TO_OTHERS`.
+//!
+//! `simulated.rs` runs blocked calls of several threads in a process that keeps these rules, step by step.
 
 mod abort;
 pub(crate) mod agent;
+mod alone;
+mod around;
 mod blocked;
 mod company;
 pub(crate) mod lane_threads;
 mod own;
+mod phase;
+#[cfg(test)]
+mod simulated;
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -59,9 +67,12 @@ use weft_engine::handover::{self, Announced};
 use weft_types::{Error, ErrorClass};
 
 pub(crate) use self::abort::{abort, abort_ranks};
-pub(crate) use self::blocked::Blocked;
+pub(crate) use self::alone::{Alone, alone, enter_alone, from_any_thread};
+pub(crate) use self::around::Real;
+pub(crate) use self::blocked::until;
 pub(crate) use self::company::{complete_sends, keep_company, push_out};
 pub(crate) use self::own::{Own, own};
+pub(crate) use self::phase::{change_phase, phase};
 use crate::raise::Raised;
 use crate::watch::{Awaited, Wait};
 
@@ -93,6 +104,8 @@ const CLOSED: u32 = 256;
 
 struct Gate {
     phase: AtomicU32,
+    /// Whether the process is lent without a lock.
+    inside: alone::Inside,
     process: UnsafeCell<Option<Process>>,
     /// Held while the process is made.
     starting: Mutex<()>,
@@ -153,6 +166,7 @@ unsafe impl Sync for Gate {}
 
 static GATE: Gate = Gate {
     phase: AtomicU32::new(CLOSED),
+    inside: alone::Inside::new(),
     process: UnsafeCell::new(None),
     starting: Mutex::new(()),
     always: Mutex::new(Always::new()),
@@ -166,25 +180,10 @@ static GATE: Gate = Gate {
     alone: Mutex::new(None),
 };
 
-/// The phase bits. Relaxed: threads learn of a change by the program's own synchronisation, as section 11.6 asks.
-#[inline(always)]
-pub(crate) fn phase() -> u32 {
-    GATE.phase.load(Ordering::Relaxed)
-}
-
-/// Sets and clears phase bits.
-pub(crate) fn change_phase(set: u32, clear: u32) {
-    let changed = |bits| {
-        let bits = (bits | set) & !(clear | CLOSED);
-        Some(if bits & (WORLD | SESSION) == 0 { bits | CLOSED } else { bits })
-    };
-    let _ = GATE.phase.fetch_update(Ordering::AcqRel, Ordering::Acquire, changed);
-}
-
 /// Fails unless the World Model or a session is active.
 #[inline(always)]
 pub(crate) fn check_active() -> Result<(), Raised> {
-    if phase() & (WORLD | SESSION) != 0 { Ok(()) } else { Err(not_active()) }
+    if phase::has::<{ WORLD | SESSION }>() { Ok(()) } else { Err(not_active()) }
 }
 
 #[cold]
@@ -259,35 +258,10 @@ pub(crate) fn started() -> bool {
 /// Set once the process exists.
 static STARTED: AtomicBool = AtomicBool::new(false);
 
-/// The process, for the few calls that are counted in instructions: `None` with several threads, where [`with`] and its
-/// lock are needed.
-///
-/// # Safety
-/// The caller's phase check has passed, and the reference is not used any more when the gate is entered again.
-#[inline(always)]
-pub(crate) unsafe fn alone<'a>() -> Option<&'a mut Process> {
-    if phase() & LOCKED != 0 {
-        return None;
-    }
-    // SAFETY: without locks one thread calls at a time, and the caller does not nest borrows; the phase check
-    // implies that the process was started.
-    Some(unsafe { (*GATE.process.get()).as_mut().unwrap_unchecked() })
-}
-
 /// Whether the World Model or a session is active, without locks.
 #[inline(always)]
 pub(crate) fn is_active_alone() -> bool {
-    phase() & (CLOSED | LOCKED) == 0
-}
-
-/// The process, when [`is_active_alone`].
-///
-/// # Safety
-/// [`is_active_alone`] has just said so, and the reference is not used any more when the gate is entered again.
-#[inline(always)]
-pub(crate) unsafe fn process_alone<'a>() -> &'a mut Process {
-    // SAFETY: as in `alone`.
-    unsafe { (*GATE.process.get()).as_mut().unwrap_unchecked() }
+    !phase::has::<{ CLOSED | LOCKED }>()
 }
 
 /// Whether the World Model or a session is active, calls take locks, and no messages wait for each other: what the short forms of calls
@@ -301,13 +275,10 @@ pub(crate) fn is_active_with_threads() -> bool {
 /// Lends the process. Only after [`start`], which every caller's phase check implies.
 #[inline(always)]
 pub(crate) fn with<R>(work: impl FnOnce(&mut Process) -> R) -> R {
-    if phase() & LOCKED != 0 {
-        return with_lock(work);
-    }
-    // SAFETY: without locks one thread calls at a time, and `work` does not come back here.
-    match unsafe { &mut *GATE.process.get() } {
-        Some(process) => work(process),
-        None => nothing_started(),
+    // SAFETY: only after `start`, and `work` does not come back here.
+    match unsafe { alone() } {
+        Some(mut alone) => work(alone.process()),
+        None => with_lock(work),
     }
 }
 
@@ -416,27 +387,10 @@ pub(crate) fn wait_for<T>(
 ) -> T {
     let answer = match turn(&mut poll) {
         (_, Some(answer)) => answer,
-        (moved, None) => wait_longer(Wait::new(call, awaited), moved, &mut poll),
+        (moved, None) => until(Real, 0, Wait::new(call, awaited), moved, || turn(&mut poll)),
     };
     push_out();
     answer
-}
-
-#[cold]
-#[inline(never)]
-fn wait_longer<T>(wait: Wait<'_>, moved: bool, poll: &mut impl FnMut(&mut Process) -> Option<T>) -> T {
-    let mut blocked = Blocked::new(0, wait);
-    let mut moved = moved;
-    loop {
-        blocked.pause(moved);
-        // Others first: what they bring may be what the look looks for.
-        let elsewhere = blocked.help();
-        let (turned, answer) = turn(poll);
-        if let Some(answer) = answer {
-            return answer;
-        }
-        moved = turned | elsewhere;
-    }
 }
 
 /// One round of progress, then one look. For calls that test.
@@ -489,9 +443,12 @@ fn progress_with(guard: Guard<'_, ()>, runs_functions: bool) -> bool {
 #[inline]
 fn turn<T>(poll: &mut impl FnMut(&mut Process) -> Option<T>) -> (bool, Option<T>) {
     // SAFETY: whoever blocks or tests has passed its phase check, and nothing keeps the reference.
-    let Some(process) = (unsafe { alone() }) else { return turn_with_lock(poll) };
+    let Some(mut alone) = (unsafe { alone() }) else { return turn_with_lock(poll) };
+    let process = alone.process();
     let (moved, answer) = (process.progress(), poll(process));
-    match process.engine.take_callback() {
+    let callback = process.engine.take_callback();
+    drop(alone);
+    match callback {
         None => (moved, answer),
         Some(callback) => (true, after_callbacks(callback, answer, poll)),
     }
@@ -531,23 +488,17 @@ impl Opening {
     }
 }
 
-/// Begins to open the World Model or a session, before anything of the process is touched. Fails when calls take no locks and
-/// another thread may be in one: what is open allows one thread only (MPI_THREAD_SINGLE, MPI_THREAD_FUNNELED), and the calling
-/// thread is not the one that opened it.
+/// Begins to open the World Model or a session, before anything of the process is touched. When calls take no locks and the calling
+/// thread is not the one that opened what is open, they do from now on: that one may be in a call.
 ///
 /// # Errors
-/// `MPI_ERR_OTHER`.
+/// `MPI_ERR_OTHER` where that is impossible.
 pub(crate) fn opening() -> weft_types::Result<Opening> {
     let opening = Opening(locked(&GATE.alone));
-    if !is_active_alone() || *opening.0 == Some(std::thread::current().id()) {
-        return Ok(opening);
+    if *opening.0 != Some(std::thread::current().id()) {
+        alone::keep_out()?;
     }
-    Err(Error::new(
-        ErrorClass::OTHER,
-        "MPI is open below MPI_THREAD_SERIALIZED, where one thread makes all calls and they take no locks, and this is not the thread that \
-         opened it: that one may be in a call now. Initialise with MPI_THREAD_SERIALIZED or MPI_THREAD_MULTIPLE, or let the thread that \
-         initialised open a session of that level first",
-    ))
+    Ok(opening)
 }
 
 /// Remembers the calling thread as the main one (section 11.6.2).

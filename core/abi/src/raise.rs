@@ -255,6 +255,8 @@ fn handler_of(on: On) -> (On, Handle) {
     if gate::phase() & (gate::WORLD | gate::SESSION) == 0 {
         return (On::Nothing, initial_errhandler());
     }
+    // Also calls that are always allowed fail.
+    gate::from_any_thread();
     let found = gate::with(|process| {
         let session = |handle: Handle| {
             let session = process.sessions.get(handle).ok()?;

@@ -18,7 +18,7 @@ pub(crate) use self::several::{
     are_all_done, common_lane, first_of, test_all, test_any, test_some, wait_all, wait_any, wait_some,
 };
 use crate::ctypes::*;
-use crate::gate::{self, Blocked};
+use crate::gate;
 use crate::imp::probe::or_hopeless;
 use crate::snapshot;
 use crate::watch::{Awaited, Wait};
@@ -36,19 +36,10 @@ pub(crate) fn wait_in<T>(
     awaited: Awaited<'_>,
     mut look: impl FnMut(&mut Inner) -> Option<T>,
 ) -> T {
-    let mut wait = Some(Wait::new(call, awaited));
-    let mut blocked: Option<Blocked<'_>> = None;
-    loop {
-        let moved = blocked.as_ref().is_some_and(Blocked::help);
-        let (turned, found) = turn_in(number, &mut look);
-        if let Some(found) = found {
-            return found;
-        }
-        if let Some(wait) = wait.take() {
-            blocked = Some(Blocked::new(number, wait));
-        }
-        if let Some(blocked) = &mut blocked {
-            blocked.pause(moved | turned);
+    match turn_in(number, &mut look) {
+        (_, Some(found)) => found,
+        (moved, None) => {
+            gate::until(gate::Real, number, Wait::new(call, awaited), moved, || turn_in(number, &mut look))
         }
     }
 }

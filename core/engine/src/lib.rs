@@ -87,7 +87,7 @@ pub use weft_shm::rounds::{IN_CELL, Sort};
 /// Where partitions are put down for a process of the same node.
 pub use weft_shm::staging::{FirstLook, Interest, StageIn, StageOut};
 pub use weft_shm::{Near, Rounds as Cells, copy_past_caches};
-pub use weft_shm::{bias, board, changes, handover};
+pub use weft_shm::{bias, board, changes, handover, lone};
 /// Layers round transports.
 pub use weft_sim::layers::{Injected, Layers};
 /// What opening a libfabric endpoint takes.

@@ -26,6 +26,7 @@ pub mod doorbell;
 mod fetch;
 pub mod handover;
 pub mod layout;
+pub mod lone;
 mod near;
 mod past;
 mod peers;

@@ -1,23 +1,23 @@
 //! A call that blocks: how it waits, whom it helps meanwhile, and who wakes it (the rules are at the top of [`super`]).
 
 use std::cell::{Cell, OnceCell};
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use weft::lanes::{LANES, lane_of};
 use weft_api::Bell;
-use weft_engine::{EngineBell, Waiter};
+use weft_engine::Waiter;
 use weft_types::HandleKind;
 
-use super::{GATE, LOCKED, after, look, phase, progress_lanes, progress_process, shared};
+use super::around::{Around, Real};
 use crate::watch::Wait;
 
 /// A call that found nothing at its first look.
-pub(crate) struct Blocked<'a> {
+pub(crate) struct Blocked<'a, A: Around = Real> {
     waiter: Waiter,
-    bell: CallBell<'a>,
+    bell: CallBell<'a, A>,
     turns: u32,
-    counted: bool,
+    /// Whether it is counted among those who attend its lane, as calls that take locks are.
+    counted: Cell<bool>,
     /// Whether this call may spin although there are more threads than cores.
     patient: bool,
 }
@@ -60,41 +60,73 @@ impl Patience {
     }
 }
 
-impl<'a> Blocked<'a> {
-    /// A call that looks at the lock of lane `home`.
-    pub(crate) fn new(home: u32, wait: Wait<'a>) -> Blocked<'a> {
-        let shared = shared();
-        let counted = phase() & LOCKED != 0;
-        let crowded = counted && super::is_crowded();
-        match home {
-            _ if !counted => {}
-            0 => {
-                GATE.attendants.fetch_add(1, Ordering::Relaxed);
-            }
-            lane => shared.lanes.at(lane).attend(),
+/// Blocks until `turn` gives an answer: a call that looks at the lock of lane `home` and found nothing at its first turn, in which
+/// something `moved` or not. Each turn progresses that lane and looks, and answers whether something moved, too.
+#[cold]
+#[inline(never)]
+pub(crate) fn until<A: Around, T>(
+    around: A,
+    home: u32,
+    wait: Wait<'_>,
+    mut moved: bool,
+    mut turn: impl FnMut() -> (bool, Option<T>),
+) -> T {
+    let mut blocked = Blocked::new(around, home, wait);
+    loop {
+        blocked.pause(moved);
+        // Others first: what they bring may be what the look looks for.
+        let elsewhere = blocked.help();
+        let (turned, answer) = turn();
+        if let Some(answer) = answer {
+            return answer;
         }
-        let crowded = crowded && !shared.oversubscribed;
+        moved = turned | elsewhere;
+    }
+}
+
+impl<'a, A: Around> Blocked<'a, A> {
+    fn new(around: A, home: u32, wait: Wait<'a>) -> Blocked<'a, A> {
+        let counted = around.has_locks();
+        let crowded = counted && around.is_crowded();
+        if counted {
+            around.attend(home);
+        }
+        let crowded = crowded && !around.is_oversubscribed();
         let patient = crowded && Patience::ask();
         let waiter = match crowded {
             true => Waiter::crowded(patient),
-            false => Waiter::new(shared.oversubscribed, shared.spins),
+            false => Waiter::new(around.is_oversubscribed(), around.spins()),
         };
-        Blocked { waiter, bell: CallBell::new(home, wait), turns: 0, counted, patient }
+        let bell = CallBell::new(around, home, wait);
+        Blocked { waiter, bell, turns: 0, counted: Cell::new(counted), patient }
     }
 
     /// Progresses what is not waited for and nobody else looks after: now and then, and always before a sleep.
     #[inline]
-    pub(crate) fn help(&self) -> bool {
+    fn help(&self) -> bool {
         let armed = self.waiter.is_armed();
-        if !self.counted || !armed && !self.turns.is_multiple_of(16) {
+        if !self.counted.get() {
+            self.catch_up();
+            return false;
+        }
+        if !armed && !self.turns.is_multiple_of(16) {
             return false;
         }
         self.bell.help(armed)
     }
 
+    /// Another thread may have come since the call began without locks: then it goes on as one with locks.
+    #[inline]
+    fn catch_up(&self) {
+        if self.bell.around.has_locks() {
+            self.bell.around.attend(self.bell.home);
+            self.counted.set(true);
+        }
+    }
+
     /// Waits a little; `moved`: whether something moved since the last pause.
     #[inline]
-    pub(crate) fn pause(&mut self, moved: bool) {
+    fn pause(&mut self, moved: bool) {
         if moved {
             self.waiter.moved();
             self.bell.wait.moved();
@@ -104,30 +136,22 @@ impl<'a> Blocked<'a> {
     }
 }
 
-impl Drop for Blocked<'_> {
+impl<A: Around> Drop for Blocked<'_, A> {
     fn drop(&mut self) {
         if self.patient {
             Patience::learn(!self.waiter.has_given_way());
         }
         self.waiter.finish(&self.bell);
-        if !self.counted {
-            return;
-        }
-        match self.bell.home {
-            0 => {
-                GATE.attendants.fetch_sub(1, Ordering::Relaxed);
-            }
-            lane => shared().lanes.at(lane).leave(),
+        if self.counted.get() {
+            self.bell.around.leave(self.bell.home);
         }
     }
 }
 
-/// Longest sleep of a thread that leaves a lane to others who worked with it just now.
-const LEFT_TO_OTHERS: Duration = Duration::from_millis(2);
-
 /// The bell of one blocked call, fetched when the call first thinks of sleeping.
-struct CallBell<'a> {
-    bell: OnceCell<EngineBell>,
+struct CallBell<'a, A: Around> {
+    around: A,
+    bell: OnceCell<A::Bell>,
     /// The lane at whose lock the call looks.
     home: u32,
     wait: Wait<'a>,
@@ -137,13 +161,25 @@ struct CallBell<'a> {
     rounds: Cell<u32>,
     /// By lane: the calls when this call chose last. Most calls end before they choose.
     calls: OnceCell<Box<[Cell<u64>; LANES as usize]>>,
-    /// Whether this call is counted among the watchers, and in which lanes among the followers.
+    /// Whether this call is counted among the watchers of its lane, and in which lanes among the followers.
     watching: Cell<Option<u32>>,
+    /// Whether it is armed by the rules for one thread, by which no other wakes it.
+    alone: Cell<bool>,
 }
 
-impl<'a> CallBell<'a> {
-    fn new(home: u32, wait: Wait<'a>) -> CallBell<'a> {
+/// The numbers of a set of lanes.
+fn each(mut lanes: u32) -> impl Iterator<Item = u32> {
+    std::iter::from_fn(move || {
+        let lane = lanes.trailing_zeros();
+        lanes &= lanes.checked_sub(1)?;
+        Some(lane)
+    })
+}
+
+impl<'a, A: Around> CallBell<'a, A> {
+    fn new(around: A, home: u32, wait: Wait<'a>) -> CallBell<'a, A> {
         CallBell {
+            around,
             bell: OnceCell::new(),
             home,
             wait,
@@ -151,11 +187,12 @@ impl<'a> CallBell<'a> {
             rounds: Cell::new(0),
             calls: OnceCell::new(),
             watching: Cell::new(None),
+            alone: Cell::new(false),
         }
     }
 
-    fn get(&self) -> &EngineBell {
-        self.bell.get_or_init(|| super::with(|process| process.bell()))
+    fn get(&self) -> &A::Bell {
+        self.bell.get_or_init(|| self.around.bell())
     }
 
     /// Chooses the lanes to listen to: those that can bring what is waited for, and all that nobody else looks after. A lane
@@ -165,9 +202,8 @@ impl<'a> CallBell<'a> {
         let mut lanes = self.lanes();
         let mut left = false;
         let known = self.calls.get_or_init(Default::default);
-        let home = (0, (GATE.attendants.load(Ordering::Relaxed) == 0, GATE.calls.load(Ordering::Relaxed)));
-        let others = shared().lanes.iter().map(|(number, lane)| (number, lane.attendance()));
-        for (number, (alone, calls)) in std::iter::once(home).chain(others) {
+        for number in each(self.around.open()) {
+            let (alone, calls) = self.around.attendance(number);
             let idle = known[number as usize].replace(calls) == calls;
             if lanes >> number & 1 == 0 {
                 if alone && idle {
@@ -183,7 +219,6 @@ impl<'a> CallBell<'a> {
 
     /// The lanes that can bring what is waited for, one bit each.
     fn lanes(&self) -> u32 {
-        let open = || shared().lanes.iter().fold(1, |lanes, (number, _)| lanes | 1 << number);
         if self.home != 0 {
             return 1 << self.home;
         }
@@ -192,11 +227,11 @@ impl<'a> CallBell<'a> {
             lanes |= match request.kind_bits() {
                 kind if kind == HandleKind::LaneRequest as u32 => 1 << lane_of(request),
                 // It may be made of several.
-                kind if kind == HandleKind::LocalRequest as u32 => open(),
+                kind if kind == HandleKind::LocalRequest as u32 => self.around.open(),
                 _ => 1,
             };
         });
-        if requests { lanes } else { open() }
+        if requests { lanes } else { self.around.open() }
     }
 
     /// Progresses what others do not look after. Before a sleep these are the lanes listened to, whose locks are waited for: who
@@ -209,85 +244,55 @@ impl<'a> CallBell<'a> {
             // Traffic may keep this thread from ever thinking of sleep, and with it from looking after idle lanes.
             self.choose();
         } else if !armed {
-            let process = home != 0 && GATE.attendants.load(Ordering::Relaxed) == 0 && progress_process();
-            return progress_lanes(home) | process;
+            let process = home != 0 && self.around.attendance(0).0 && self.around.progress_process();
+            return self.around.progress_lanes(home) | process;
         }
         let (listening, _) = self.listening.get();
-        let mut moved = home != 0 && listening & 1 != 0 && super::help_process();
-        for (number, lane) in shared().lanes.iter() {
-            if number != home && listening >> number & 1 != 0 {
-                moved |= after(number, lane.help());
-            }
-        }
-        moved
+        each(self.around.open() & listening & !(1 << home))
+            .fold(false, |moved, lane| self.around.help(lane) | moved)
     }
 
     /// Marks what is waited for. The look that follows is under the same locks.
     fn watch(&self) {
-        if self.watching.get().is_some() {
+        if self.watching.get().is_some() || self.around.mark(self.home, self.wait.awaited()) {
             return;
         }
-        let awaited = self.wait.awaited();
-        if self.home == 0 {
-            let (_, marked) = look(|process| {
-                let mut exact = true;
-                let requests = awaited.each_request(|request| exact &= process.watch(request));
-                (false, requests && exact)
-            });
-            if !marked {
-                self.watch_process();
-            }
-            return;
-        }
-        let lane = shared().lanes.at(self.home);
-        let mut requests = Vec::new();
-        if awaited.each_request(|request| requests.push(request)) {
-            lane.watch_requests(&requests);
-        } else {
-            lane.watch();
-            self.watching.set(Some(0));
-        }
-    }
-
-    fn watch_process(&self) {
-        GATE.watchers.fetch_add(1, Ordering::SeqCst);
+        self.around.watch(self.home);
         let mut followed = 0;
-        for (number, lane) in shared().lanes.iter() {
-            lane.follow();
-            followed |= 1 << number;
+        if self.home == 0 {
+            followed = self.around.open() & !1;
+            each(followed).for_each(|lane| self.around.follow(lane));
         }
         self.watching.set(Some(followed));
     }
 
     fn unwatch(&self) {
         let Some(followed) = self.watching.take() else { return };
-        if self.home != 0 {
-            return shared().lanes.at(self.home).unwatch();
-        }
-        GATE.watchers.fetch_sub(1, Ordering::SeqCst);
-        for (number, lane) in shared().lanes.iter() {
-            if followed >> number & 1 != 0 {
-                lane.unfollow();
-            }
-        }
+        self.around.unwatch(self.home);
+        each(followed).for_each(|lane| self.around.unfollow(lane));
     }
 }
 
-impl Bell for CallBell<'_> {
+impl<A: Around> Bell for CallBell<'_, A> {
     fn arm(&self) {
-        if phase() & LOCKED == 0 {
+        self.alone.set(!self.around.has_locks());
+        if self.alone.get() {
             return self.get().arm();
         }
-        shared().lanes.listen(self.get(), self.choose());
+        self.around.listen(self.get(), self.choose());
         self.get().arm();
         self.watch();
     }
 
     fn sleep(&self, limit: Duration) {
+        if self.alone.get() && self.around.has_locks() {
+            // Another thread has come since: armed anew, with all that goes with it. If it comes after this question, it rings.
+            return self.get().disarm();
+        }
         let (_, left) = self.listening.get();
-        self.wait.before_sleep();
-        self.get().sleep(if left { limit.min(LEFT_TO_OTHERS) } else { limit });
-        self.wait.awake();
+        self.around.before_sleep(&self.wait);
+        self.around.sleep(self.get(), limit, left);
+        self.around.awake(&self.wait);
         self.unwatch();
     }
 

@@ -1,5 +1,6 @@
 //! Messages of several calls that wait for each other on a fabric ([`weft_engine::Engine::keep_company`]), and the calls that let them leave.
 
+use super::phase::has;
 use super::{COMPANY, GATE, LOCKED, change_phase, give_back, nothing_started, phase, shared, with};
 
 /// MPI is active now: messages of several calls may wait for each other.
@@ -13,7 +14,7 @@ pub(crate) fn keep_company() {
 /// compute for long now and others wait for it.
 #[inline(always)]
 pub(crate) fn push_out() {
-    if phase() & COMPANY != 0 {
+    if has::<COMPANY>() {
         push_out_now();
     }
 }

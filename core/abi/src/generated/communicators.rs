@@ -18,25 +18,63 @@ unsafe extern "C" fn PMPI_Comm_compare(comm1: MPI_Comm, comm2: MPI_Comm, result:
 /// `MPI_Comm_rank` (7.4.1 Communicator Accessors).
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMPI_Comm_rank(comm: MPI_Comm, rank: *mut c_int) -> c_int {
-    let call = || {
-        gate::check_active()?;
-        args::out("rank", rank)?;
+    #[inline(never)]
+    unsafe extern "C" fn in_full(comm: MPI_Comm, rank: *mut c_int) -> c_int {
+        let call = || {
+            gate::check_active()?;
+            args::out("rank", rank)?;
+            // SAFETY: the program keeps the contract of the procedure.
+            unsafe { imp::comm_rank(comm, rank) }
+        };
+        raise::finish_on_comm("MPI_Comm_rank", comm, call())
+    }
+    #[inline(never)]
+    unsafe extern "C" fn alone(comm: MPI_Comm, rank: *mut c_int) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
-        unsafe { imp::comm_rank(comm, rank) }
-    };
-    raise::finish_on_comm("MPI_Comm_rank", comm, call())
+        let answer = unsafe { imp::at_once::comm_rank(comm, rank) };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(comm, rank) }
+    }
+    if !gate::is_active_alone() {
+        // SAFETY: the program keeps the contract of the procedure.
+        return unsafe { in_full(comm, rank) };
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    unsafe { alone(comm, rank) }
 }
 
 /// `MPI_Comm_size` (7.4.1 Communicator Accessors).
 #[unsafe(no_mangle)]
 unsafe extern "C" fn PMPI_Comm_size(comm: MPI_Comm, size: *mut c_int) -> c_int {
-    let call = || {
-        gate::check_active()?;
-        args::out("size", size)?;
+    #[inline(never)]
+    unsafe extern "C" fn in_full(comm: MPI_Comm, size: *mut c_int) -> c_int {
+        let call = || {
+            gate::check_active()?;
+            args::out("size", size)?;
+            // SAFETY: the program keeps the contract of the procedure.
+            unsafe { imp::comm_size(comm, size) }
+        };
+        raise::finish_on_comm("MPI_Comm_size", comm, call())
+    }
+    #[inline(never)]
+    unsafe extern "C" fn alone(comm: MPI_Comm, size: *mut c_int) -> c_int {
         // SAFETY: the program keeps the contract of the procedure.
-        unsafe { imp::comm_size(comm, size) }
-    };
-    raise::finish_on_comm("MPI_Comm_size", comm, call())
+        let answer = unsafe { imp::at_once::comm_size(comm, size) };
+        if let Some(code) = answer {
+            return code;
+        }
+        // SAFETY: the program keeps the contract of the procedure.
+        unsafe { in_full(comm, size) }
+    }
+    if !gate::is_active_alone() {
+        // SAFETY: the program keeps the contract of the procedure.
+        return unsafe { in_full(comm, size) };
+    }
+    // SAFETY: the program keeps the contract of the procedure.
+    unsafe { alone(comm, size) }
 }
 
 /// `MPI_Comm_create` (7.4.2 Communicator Constructors).

@@ -15,10 +15,11 @@ use weft_engine::{Arriving, Ending, Engine, Envelope, RequestId, Selector, Soon,
 use weft_types::{HandleKind, PeerId, Rank, Tag, abi};
 
 use super::at_once_parts;
+use super::communicators;
 use super::point_to_point::{self, LAST_ADDRESS_CONSTANT};
 use super::status;
 use crate::ctypes::*;
-use crate::gate;
+use crate::gate::{self, Alone};
 use crate::raise::{self, Raised};
 
 pub(crate) use super::at_once_parts::{pready, start};
@@ -57,13 +58,19 @@ pub(super) fn run(
     if small { Some(process.types.plain_size(datatype.raw())? * count as usize) } else { None }
 }
 
+/// The communicator of a handle that names one.
+#[inline(always)]
+fn find(comms: &Comms, comm: MPI_Comm) -> Option<&Comm> {
+    match comms.predefined(comm.raw()) {
+        Some(comm) => Some(comm),
+        None => comms.find(comm.handle()),
+    }
+}
+
 /// The communicator and the rank, when the rank is a member's.
 #[inline(always)]
 fn member(comms: &Comms, comm: MPI_Comm, rank: c_int, tag: c_int) -> Option<&Comm> {
-    let comm = match comms.predefined(comm.raw()) {
-        Some(comm) => comm,
-        None => comms.find(comm.handle())?,
-    };
+    let comm = find(comms, comm)?;
     ((rank as u32) < comm.size && tag >= 0).then_some(comm)
 }
 
@@ -100,10 +107,10 @@ pub(crate) unsafe fn send(
     tag: c_int,
     comm: MPI_Comm,
 ) -> Option<c_int> {
-    // SAFETY: the caller's promise; the reference is not used after this call.
-    let process = unsafe { gate::process_alone() };
+    // SAFETY: the caller's promise; given back before the gate is entered again.
+    let mut alone = unsafe { gate::enter_alone()? };
     // SAFETY: the caller's promise.
-    if unsafe { send_now(process, buf, count, datatype, dest, tag, comm) } { DONE } else { None }
+    if unsafe { send_now(alone.process(), buf, count, datatype, dest, tag, comm) } { DONE } else { None }
 }
 
 /// A message beyond one cell of the transport, up to the largest that is sent without asking; `None`: nothing was done. Asked by
@@ -123,8 +130,9 @@ pub(crate) unsafe fn send_longer(
     if !gate::is_active_alone() {
         return None;
     }
-    // SAFETY: the gate has just said so; the reference is not used after this call.
-    let process = unsafe { gate::process_alone() };
+    // SAFETY: the gate has just said so; given back before the gate is entered again.
+    let mut alone = unsafe { gate::enter_alone()? };
+    let process = alone.process();
     let bytes = run(process, buf, count, datatype)?;
     let comm = member(&process.comms, comm, dest, tag)?;
     let peer = comm.group.peer(Rank(dest as u32));
@@ -133,12 +141,13 @@ pub(crate) unsafe fn send_longer(
     // SAFETY: the caller's promise: these bytes are the program's data, left alone during the call.
     let data = unsafe { std::slice::from_raw_parts(buf.cast::<u8>(), bytes) };
     if process.engine.takes_turn(peer, bytes) {
-        return send_in_turn(process, envelope, data, owner);
+        return send_in_turn(alone, envelope, data, owner);
     }
     if bytes > Engine::PIECE
         && let Some(begun) = send_in_pieces(process, envelope, data, owner)
     {
-        // The process is not used any more: waiting enters the gate.
+        // Waiting enters the gate.
+        drop(alone);
         return Some(match begun {
             Ok(Started::Complete) => Ok(()),
             Ok(Started::Pending(id)) => point_to_point::check(point_to_point::complete("MPI_Send", id).error),
@@ -151,14 +160,20 @@ pub(crate) unsafe fn send_longer(
 /// Sends a message that its receiver may read, and waits; `None`: nothing was done.
 #[cold]
 #[inline(never)]
-fn send_in_turn(process: &mut Process, to: Envelope, data: &[u8], owner: u32) -> Option<Result<(), Raised>> {
+fn send_in_turn(mut alone: Alone, to: Envelope, data: &[u8], owner: u32) -> Option<Result<(), Raised>> {
+    let process = alone.process();
     // SAFETY: the bytes are the program's, left alone during the call, which waits until they are taken.
     let buffer = unsafe { SendBuf::contiguous(data.as_ptr(), data.len()) };
-    Some(match process.engine.send_in_turn(to, buffer).ok()? {
+    let begun = process.engine.send_in_turn(to, buffer).ok()?;
+    if let Ok(Started::Pending(id)) = begun {
+        process.engine.tag_request(id, owner);
+    }
+    // Waiting enters the gate.
+    drop(alone);
+    Some(match begun {
         Ok(Started::Complete) => Ok(()),
         Ok(Started::Pending(id)) => {
-            process.engine.tag_request(id, owner);
-            // The process is not used any more. What the receiver sends next stays where it is until the program asks for it.
+            // What the receiver sends next stays where it is until the program asks for it.
             match await_packets(id, to.peer) {
                 Some(_) => Ok(()),
                 None => point_to_point::check(point_to_point::complete("MPI_Send", id).error),
@@ -209,10 +224,13 @@ pub(crate) unsafe fn isend(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> Option<c_int> {
-    // SAFETY: the caller's promise; the reference is not used after this call.
-    let process = unsafe { gate::process_alone() };
+    if request.is_null() {
+        return None;
+    }
+    // SAFETY: the caller's promise; given back before the gate is entered again.
+    let mut alone = unsafe { gate::enter_alone()? };
     // SAFETY: the caller's promise.
-    if request.is_null() || !unsafe { send_now(process, buf, count, datatype, dest, tag, comm) } {
+    if !unsafe { send_now(alone.process(), buf, count, datatype, dest, tag, comm) } {
         return None;
     }
     // SAFETY: not null, so the program's request.
@@ -256,8 +274,9 @@ pub(crate) unsafe fn recv(
     comm: MPI_Comm,
     status: *mut MPI_Status,
 ) -> Option<c_int> {
-    // SAFETY: the caller's promise; the reference is not used after this call.
-    let process = unsafe { gate::process_alone() };
+    // SAFETY: the caller's promise; given back before the gate is entered again.
+    let mut alone = unsafe { gate::enter_alone()? };
+    let process = alone.process();
     // SAFETY: the caller's promise.
     let (envelope, mut buffer, _) = unsafe { awaited(process, buf, count, datatype, source, tag, comm) }?;
     let spins = process.spins();
@@ -267,10 +286,11 @@ pub(crate) unsafe fn recv(
             unsafe { status::write_message(status, &received) };
             DONE
         }
-        // SAFETY: the caller's promise.
-        Soon::Announced | Soon::Behind => unsafe {
-            recv_pieces(buf, count, datatype, source, tag, comm, status)
-        },
+        Soon::Announced | Soon::Behind => {
+            drop(alone);
+            // SAFETY: the caller's promise.
+            unsafe { recv_pieces(buf, count, datatype, source, tag, comm, status) }
+        }
         Soon::Nothing => None,
     }
 }
@@ -291,8 +311,9 @@ unsafe fn recv_pieces(
     comm: MPI_Comm,
     status: *mut MPI_Status,
 ) -> Option<c_int> {
-    // SAFETY: the caller's promise; the reference is not used after this call.
-    let process = unsafe { gate::process_alone() };
+    // SAFETY: the caller's promise; given back before the gate is entered again.
+    let mut alone = unsafe { gate::enter_alone()? };
+    let process = alone.process();
     // SAFETY: the caller's promise.
     let (envelope, mut buffer, owner) = unsafe { awaited(process, buf, count, datatype, source, tag, comm) }?;
     let spins = process.spins();
@@ -303,7 +324,7 @@ unsafe fn recv_pieces(
             DONE
         }
         // SAFETY: the caller's promise.
-        Soon::Announced => unsafe { recv_announced(process, envelope, buffer, owner, status) },
+        Soon::Announced => unsafe { recv_announced(alone, envelope, buffer, owner, status) },
         Soon::Behind | Soon::Nothing => None,
     }
 }
@@ -315,13 +336,13 @@ unsafe fn recv_pieces(
 #[cold]
 #[inline(never)]
 unsafe fn recv_announced(
-    process: &mut Process,
+    mut alone: Alone,
     envelope: Envelope,
     buffer: RecvBuf,
     owner: u32,
     status: *mut MPI_Status,
 ) -> Option<c_int> {
-    let engine = &mut process.engine;
+    let engine = &mut alone.process().engine;
     let id = match engine.receive_pieces(envelope, buffer, owner, LOOKS) {
         Ok(Arriving::Received(received)) => {
             // SAFETY: the program's status.
@@ -331,12 +352,15 @@ unsafe fn recv_announced(
         Ok(Arriving::Begun(id)) => id,
         Ok(Arriving::Nothing(buffer)) => engine.post_at_once(envelope, buffer, owner)?,
         Err(error) => {
+            drop(alone);
             let comm = MPI_Comm::from_raw(owner);
             return Some(raise::finish_on_comm("MPI_Recv", comm, Err(Raised::from(error))));
         }
     };
     let (comm, peer) = (MPI_Comm::from_raw(owner), envelope.peer);
-    // SAFETY: the program's status; the process is not used any more.
+    // Waiting enters the gate.
+    drop(alone);
+    // SAFETY: the program's status.
     Some(raise::finish_on_comm("MPI_Recv", comm, unsafe { await_announced(id, peer, status) }))
 }
 
@@ -367,8 +391,9 @@ unsafe fn await_announced(id: RequestId, peer: PeerId, status: *mut MPI_Status) 
 #[inline(always)]
 fn await_packets(id: RequestId, peer: PeerId) -> Option<Status> {
     for _ in 0..TURNS {
-        // SAFETY: the reference is used in this turn only.
-        let process = unsafe { gate::alone() }?;
+        // SAFETY: the call has passed its phase check; given back at the end of this turn.
+        let mut alone = unsafe { gate::alone()? };
+        let process = alone.process();
         let (mut ending, mut moved) = (process.engine.receive_rest(peer, id, LOOKS), true);
         if ending == Ending::NotYet {
             moved = process.progress();
@@ -400,13 +425,14 @@ pub(crate) unsafe fn irecv(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> Option<c_int> {
-    // SAFETY: the caller's promise; the reference is not used after this call.
-    let process = unsafe { gate::process_alone() };
-    let bytes = run(process, buf, count, datatype)?;
-    let comm = member(&process.comms, comm, source, tag)?;
     if request.is_null() {
         return None;
     }
+    // SAFETY: the caller's promise; given back before the gate is entered again.
+    let mut alone = unsafe { gate::enter_alone()? };
+    let process = alone.process();
+    let bytes = run(process, buf, count, datatype)?;
+    let comm = member(&process.comms, comm, source, tag)?;
     let source = Rank(source as u32);
     let envelope = Envelope { peer: comm.group.peer(source), context: comm.context, source, tag: Tag(tag) };
     // SAFETY: the caller's promise: the program's memory stays until the request is complete.
@@ -429,12 +455,13 @@ pub(crate) unsafe fn iprobe(
     flag: *mut c_int,
     status: *mut MPI_Status,
 ) -> Option<c_int> {
-    // SAFETY: the caller's promise; the reference is not used after this call.
-    let process = unsafe { gate::process_alone() };
-    let comm = member(&process.comms, comm, source, tag)?;
     if flag.is_null() {
         return None;
     }
+    // SAFETY: the caller's promise; given back before the gate is entered again.
+    let mut alone = unsafe { gate::enter_alone()? };
+    let process = alone.process();
+    let comm = member(&process.comms, comm, source, tag)?;
     let source = Rank(source as u32);
     let (peer, tag) = (Some(comm.group.peer(source)), Some(Tag(tag)));
     let selector = Selector { context: comm.context, peer, source: Some(source), tag };
@@ -474,25 +501,87 @@ pub(super) unsafe fn tell_probed(
     DONE
 }
 
+/// `MPI_Comm_rank`.
+///
+/// # Safety
+/// See [`send`].
+#[inline(always)]
+pub(crate) unsafe fn comm_rank(comm: MPI_Comm, rank: *mut c_int) -> Option<c_int> {
+    // SAFETY: the caller's promise.
+    unsafe { ask(comm, rank, communicators::rank) }
+}
+
+/// `MPI_Comm_size`.
+///
+/// # Safety
+/// See [`send`].
+#[inline(always)]
+pub(crate) unsafe fn comm_size(comm: MPI_Comm, size: *mut c_int) -> Option<c_int> {
+    // SAFETY: the caller's promise.
+    unsafe { ask(comm, size, communicators::size) }
+}
+
+/// Asks a communicator for a number.
+///
+/// # Safety
+/// See [`send`].
+#[inline(always)]
+unsafe fn ask(comm: MPI_Comm, answer: *mut c_int, question: impl Fn(&Comm) -> c_int) -> Option<c_int> {
+    if answer.is_null() {
+        return None;
+    }
+    // SAFETY: the caller's promise; given back before the gate is entered again.
+    let mut alone = unsafe { gate::enter_alone()? };
+    let value = question(find(&alone.process().comms, comm)?);
+    // SAFETY: not null, so the program's number.
+    unsafe { answer.write(value) };
+    DONE
+}
+
 /// `MPI_Wait`.
 ///
 /// # Safety
 /// See [`send`].
 #[inline(always)]
 pub(crate) unsafe fn wait(request: *mut MPI_Request, status: *mut MPI_Status) -> Option<c_int> {
-    // SAFETY: the caller's promise; the reference is not used after this call.
-    let process = unsafe { gate::process_alone() };
     if request.is_null() {
         return None;
     }
     // SAFETY: not null, so the program's request.
     let request = unsafe { &mut *request };
-    // SAFETY: the program's status.
-    if unsafe { complete(process, request, status) } {
-        return DONE;
+    let Some(id) = engine_request(*request) else {
+        // SAFETY: the caller's promise.
+        return unsafe { at_once_parts::wait(*request, status) };
+    };
+    // A send that was complete when it began needs nothing of the process.
+    if id == RequestId::COMPLETE {
+        // SAFETY: the program's status.
+        unsafe { status::write(status, &MpiStatus::NO_MESSAGE) };
+    } else {
+        // SAFETY: the caller's promise; given back before the gate is entered again.
+        let mut alone = unsafe { gate::enter_alone()? };
+        let done = take(alone.process(), id)?;
+        // SAFETY: the program's status.
+        unsafe { status::write_message(status, &done) };
     }
-    // SAFETY: as above.
-    unsafe { at_once_parts::wait(process, *request, status) }
+    *request = MPI_Request::from_raw(abi::MPI_REQUEST_NULL);
+    DONE
+}
+
+/// Takes a request of the engine's that has ended well, or does so in one round of progress.
+#[inline(always)]
+fn take(process: &mut Process, id: RequestId) -> Option<Status> {
+    match process.engine.ending(id) {
+        Ending::Well => {}
+        Ending::Otherwise => return None,
+        Ending::NotYet => {
+            process.progress();
+            if process.engine.ending(id) != Ending::Well {
+                return None;
+            }
+        }
+    }
+    Some(process.engine.take_well(id))
 }
 
 /// Completes a request that is one of the engine's and has ended well, or does so in one round of progress.
@@ -510,17 +599,7 @@ pub(super) unsafe fn complete(
         // SAFETY: the caller's promise.
         unsafe { status::write(status, &MpiStatus::NO_MESSAGE) };
     } else {
-        match process.engine.ending(id) {
-            Ending::Well => {}
-            Ending::Otherwise => return false,
-            Ending::NotYet => {
-                process.progress();
-                if process.engine.ending(id) != Ending::Well {
-                    return false;
-                }
-            }
-        }
-        let done = process.engine.take_well(id);
+        let Some(done) = take(process, id) else { return false };
         // SAFETY: the caller's promise.
         unsafe { status::write_message(status, &done) };
     }

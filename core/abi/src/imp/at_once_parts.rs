@@ -11,7 +11,7 @@ use weft_types::{Handle, HandleKind, Result as Outcome, abi};
 use super::at_once::DONE;
 use super::{partitioned, status};
 use crate::ctypes::*;
-use crate::gate;
+use crate::gate::{self, Alone};
 use crate::raise;
 use crate::snapshot::{self, Here};
 
@@ -21,21 +21,23 @@ use crate::snapshot::{self, Here};
 /// See [`super::at_once::send`].
 #[inline(always)]
 pub(crate) unsafe fn pready(partition: c_int, request: MPI_Request) -> Option<c_int> {
-    // SAFETY: the caller's promise; the reference is not used after this call.
-    let process = unsafe { gate::process_alone() };
-    if process.requests.keep_ready(request.raw(), partition) {
+    // SAFETY: the caller's promise; given back before the gate is entered again.
+    let mut alone = unsafe { gate::enter_alone()? };
+    if alone.process().requests.keep_ready(request.raw(), partition) {
         return DONE;
     }
-    Some(pready_rarely(process, partition, request))
+    Some(pready_rarely(alone, partition, request))
 }
 
 /// Any other mark than one that is kept: here to its end, so that those that are kept save no registers for it.
 #[inline(never)]
-fn pready_rarely(process: &mut Process, partition: c_int, request: MPI_Request) -> c_int {
+fn pready_rarely(mut alone: Alone, partition: c_int, request: MPI_Request) -> c_int {
+    let process = alone.process();
     if process.requests.ready_rarely(&mut process.engine, request.handle(), partition) {
         return abi::MPI_SUCCESS;
     }
-    // The process is not used any more: the full form enters the gate.
+    // The full form enters the gate.
+    drop(alone);
     raise::finish("MPI_Pready", partitioned::pready(partition, request))
 }
 
@@ -48,28 +50,30 @@ pub(crate) unsafe fn start(request: *mut MPI_Request) -> Option<c_int> {
     if request.is_null() {
         return None;
     }
-    // SAFETY: the caller's promise; the reference is not used after this call.
-    let process = unsafe { gate::process_alone() };
+    // SAFETY: the caller's promise; given back before the gate is entered again.
+    let mut alone = unsafe { gate::enter_alone()? };
+    let process = alone.process();
     // SAFETY: not null, so the program's request.
     let handle = unsafe { request.read() }.handle();
-    if process.requests.start_at_once(&mut process.engine, handle) { DONE } else { None }
+    let started = process.requests.start_at_once(&mut process.engine, handle);
+    drop(alone);
+    if started { DONE } else { None }
 }
 
 /// `MPI_Wait` of a partitioned request that is done, or whose partitions arrive before long, or of a persistent collective that
 /// goes by cells and ends before long; `None`: it is none, or not so simple.
 ///
 /// # Safety
-/// The program's status.
+/// See [`super::at_once::send`].
 #[inline(never)]
-pub(super) unsafe fn wait(
-    process: &mut Process,
-    request: MPI_Request,
-    status: *mut MPI_Status,
-) -> Option<c_int> {
+pub(super) unsafe fn wait(request: MPI_Request, status: *mut MPI_Status) -> Option<c_int> {
     if !is_local(request) {
         return None;
     }
     let handle = request.handle();
+    // SAFETY: the caller's promise; given back before the gate is entered again.
+    let mut alone = unsafe { gate::enter_alone()? };
+    let process = alone.process();
     let done = match process.requests.finish_partitioned_at_once(handle) {
         None => await_parts(process, handle)?,
         Some(done) => done,

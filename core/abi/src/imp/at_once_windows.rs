@@ -27,8 +27,9 @@ pub(crate) unsafe fn put(
     if count != origin_count || datatype.raw() != origin_type.raw() {
         return None;
     }
-    // SAFETY: the caller's promise; the reference is not used after this call.
-    let process = unsafe { gate::process_alone() };
+    // SAFETY: the caller's promise; given back before the gate is entered again.
+    let mut alone = unsafe { gate::enter_alone()? };
+    let process = alone.process();
     let bytes = run(process, origin, origin_count, origin_type)?;
     let window = process.windows.find_mut(win.handle())?;
     // SAFETY: the caller's promise: these bytes are the program's data, left alone during the call.

@@ -29,7 +29,7 @@ pub(super) unsafe fn ask(
 ) -> Result<(), Raised> {
     // SAFETY: the entry has checked the phase.
     let value = match unsafe { gate::alone() } {
-        Some(process) => process.comms.get(comm.handle()).map(question)?,
+        Some(mut alone) => alone.process().comms.get(comm.handle()).map(question)?,
         None => snapshot::comm(comm.handle(), |comm| Ok(question(comm)))?,
     };
     // SAFETY: the entry has refused null.
@@ -41,18 +41,28 @@ pub(super) unsafe fn ask(
 #[inline(always)]
 pub(crate) unsafe fn comm_rank(comm: MPI_Comm, rank: *mut c_int) -> Result<(), Raised> {
     // SAFETY: the entry has refused null.
-    unsafe { ask(comm, rank, |comm| comm.rank.0 as c_int) }
+    unsafe { ask(comm, rank, self::rank) }
 }
 
 /// `MPI_Comm_size` (section 7.4.1).
 #[inline(always)]
 pub(crate) unsafe fn comm_size(comm: MPI_Comm, size: *mut c_int) -> Result<(), Raised> {
     // SAFETY: as above.
-    unsafe {
-        ask(comm, size, |comm| match &comm.inter {
-            None => comm.size as c_int,
-            Some(inter) => inter.local().size() as c_int,
-        })
+    unsafe { ask(comm, size, self::size) }
+}
+
+/// The rank of this process.
+#[inline(always)]
+pub(super) fn rank(comm: &weft::comm::Comm) -> c_int {
+    comm.rank.0 as c_int
+}
+
+/// The number of processes of this one's group.
+#[inline(always)]
+pub(super) fn size(comm: &weft::comm::Comm) -> c_int {
+    match &comm.inter {
+        None => comm.size as c_int,
+        Some(inter) => inter.local().size() as c_int,
     }
 }
 

@@ -119,7 +119,8 @@ pub(crate) unsafe fn wait(request: *mut MPI_Request, status: *mut MPI_Status) ->
     }
     // SAFETY: the entry has checked the phase.
     let looked = match unsafe { gate::alone() } {
-        Some(process) => {
+        Some(mut alone) => {
+            let process = alone.process();
             process.spin_kept(handle);
             look(process, handle)?
         }

@@ -137,6 +137,7 @@ pub(crate) fn session_call_errhandler(session: MPI_Session, errorcode: c_int) ->
     if gate::phase() & (gate::WORLD | gate::SESSION) == 0 {
         return Err(Error::new(ErrorClass::SESSION, "no session is open").into());
     }
+    gate::from_any_thread();
     in_session(session, errorcode)
 }
 

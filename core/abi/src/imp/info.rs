@@ -37,7 +37,10 @@ pub(crate) unsafe fn info_create(info: *mut MPI_Info) -> Result<(), Raised> {
 fn requests() -> Requests {
     match gate::phase() & (gate::WORLD | gate::SESSION) {
         0 => Requests::before_joining(),
-        _ => gate::with(|process| process.job.requests()),
+        _ => {
+            gate::from_any_thread();
+            gate::with(|process| process.job.requests())
+        }
     }
 }
 

@@ -154,9 +154,10 @@ fn go_on_in_turns(steps: &mut impl Steps) -> Outcome {
 
 /// Moves everything else of the process a little; false when that needs more than a short way can do.
 fn progress() -> bool {
-    // SAFETY: the call under way has passed its phase check, and the reference is not kept.
+    // SAFETY: the call under way has passed its phase check, and has not the process.
     match unsafe { gate::alone() } {
-        Some(process) => {
+        Some(mut alone) => {
+            let process = alone.process();
             process.progress();
             !process.engine.has_callback()
         }

@@ -293,7 +293,7 @@ unsafe fn blocking_send(
     // SAFETY: the program's data stay until this call returns; the entry has checked the phase.
     let started = unsafe {
         match gate::alone() {
-            Some(process) => start_send(process, mode, buf, count, datatype, dest, tag, comm),
+            Some(mut alone) => start_send(alone.process(), mode, buf, count, datatype, dest, tag, comm),
             None => start_send_locked(mode, buf, count, datatype, dest, tag, comm),
         }
     };
@@ -417,7 +417,8 @@ pub(crate) unsafe fn recv(
     // SAFETY: the program's memory stays until this call returns; the entry has checked the phase.
     let received = unsafe {
         match gate::alone() {
-            Some(process) => {
+            Some(mut alone) => {
+                let process = alone.process();
                 let spins = process.spins();
                 receive_soon(process, data, source, tag, comm, spins)
             }
@@ -452,7 +453,7 @@ unsafe fn nonblocking_send(
     // SAFETY: the program's data stay until the request is complete; the entry has checked the phase and refused null.
     unsafe {
         let started = match gate::alone() {
-            Some(process) => start_send(process, mode, buf, count, datatype, dest, tag, comm),
+            Some(mut alone) => start_send(alone.process(), mode, buf, count, datatype, dest, tag, comm),
             None => {
                 let started = start_send_locked(mode, buf, count, datatype, dest, tag, comm)?;
                 request.write(MPI_Request::from_raw(handle_of(started).0));
@@ -504,7 +505,7 @@ pub(crate) unsafe fn irecv(
     // SAFETY: the program's memory stays until the request is complete; the entry has checked the phase and refused null.
     unsafe {
         let handle = match gate::alone() {
-            Some(process) => start_receive(process, data, source, tag, comm),
+            Some(mut alone) => start_receive(alone.process(), data, source, tag, comm),
             None => start_receive_locked(data, source, tag, comm),
         };
         request.write(MPI_Request::from_raw(handle?.0));

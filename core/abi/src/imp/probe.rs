@@ -19,7 +19,7 @@ use crate::watch::Awaited;
 fn selector(source: c_int, tag: c_int, comm: MPI_Comm) -> Outcome<Option<Selector>> {
     // SAFETY: the entry has checked the phase.
     match unsafe { gate::alone() } {
-        Some(process) => process.comms.get(comm.handle())?.selector(source, tag),
+        Some(mut alone) => alone.process().comms.get(comm.handle())?.selector(source, tag),
         None => threads::selector(source, tag, comm),
     }
 }

@@ -121,6 +121,7 @@ pub(crate) unsafe fn t_pvar_read(
 ) -> Result<(), Raised> {
     needed(buf)?;
     let level = tools(|tools| tools.pvar(pe_session.raw(), handle.raw()))?;
+    gate::from_any_thread();
     let active = gate::phase() & (gate::WORLD | gate::SESSION) != 0;
     let value = if active { gate::with(|process| (level.of)(process)) } else { 0 };
     // SAFETY: the program passes room for one unsigned long long.

@@ -63,7 +63,10 @@ pub(super) unsafe fn fill_string(text: &str, to: *mut c_char, length: *mut c_int
 
 /// Whether MPI was started in this process, now or before: the parameters are fixed then.
 fn parameters() -> Option<Parameters> {
-    gate::started().then(|| gate::with(|process| process.parameters.clone()))
+    gate::started().then(|| {
+        gate::from_any_thread();
+        gate::with(|process| process.parameters.clone())
+    })
 }
 
 /// `MPI_T_init_thread` (section 15.3.4). Calls from several threads at once are for programs whose MPI allows them too.

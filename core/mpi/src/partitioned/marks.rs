@@ -34,8 +34,9 @@ impl Awaited {
         if partition >= u64::BITS {
             return false;
         }
-        let rest = before & !(1 << partition);
-        if rest == before || rest == 0 {
+        let rest = before ^ 1 << partition;
+        // A bit that was not set makes the rest more than before; the last one leaves none, of which one less is the most there is.
+        if rest.wrapping_sub(1) >= before {
             return false;
         }
         self.set(rest);

@@ -41,20 +41,19 @@ impl Alone {
 }
 
 impl Way for Alone {
-    type Held = Alone;
+    type Held = gate::Alone;
 
     #[inline(always)]
-    fn enter(self) -> Option<Alone> {
-        Some(self)
+    fn enter(self) -> Option<gate::Alone> {
+        // SAFETY: who made this knows that MPI is active and one thread calls; what is lent is given back before the gate is entered.
+        unsafe { gate::enter_alone() }
     }
 }
 
-impl Held for Alone {
+impl Held for gate::Alone {
     #[inline(always)]
     fn process(&mut self) -> &mut Process {
-        // SAFETY: who made this knows that MPI is active and one thread calls; the reference borrows the only thing here that
-        // gives one, which ends before the gate is entered.
-        unsafe { gate::process_alone() }
+        gate::Alone::process(self)
     }
 
     #[inline(always)]

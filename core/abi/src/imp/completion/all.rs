@@ -42,7 +42,7 @@ pub(crate) unsafe fn waitall(
         // SAFETY: the program's statuses; the entry has checked the phase, and the process is not kept.
         unsafe {
             match gate::alone() {
-                Some(process) => complete_some(process, requests, &mut several),
+                Some(mut alone) => complete_some(alone.process(), requests, &mut several),
                 // In one visit, not in one for each.
                 None => gate::with(|process| complete_some(process, requests, &mut several)),
             }

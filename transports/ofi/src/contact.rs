@@ -3,6 +3,7 @@
 //! A message to a dead process fails, where the provider says so; nothing else tells of its death. So a silent peer is asked,
 //! and where that does not help, knocked at ([`crate::knock`]).
 
+use crate::clock;
 use crate::flow::Flow;
 use crate::knock::{Answer, Knock, socket_address};
 use crate::packet::What;
@@ -73,8 +74,8 @@ impl Ofi {
             return false;
         }
         let Some(mut knock) = socket_address(&self.card.address).and_then(Knock::at) else { return false };
-        let begun = Instant::now();
-        while begun.elapsed() < OWN_ANSWER {
+        let begun = clock::now();
+        while clock::since(begun) < OWN_ANSWER {
             match knock.look() {
                 Answer::Waiting => std::thread::yield_now(),
                 answer => return answer == Answer::Somebody,
@@ -125,7 +126,7 @@ impl Ofi {
     }
 
     pub(crate) fn remember(&mut self, id: PeerId, address: u64, key: u32, door: Option<SocketAddr>) -> u32 {
-        let now = Instant::now();
+        let now = clock::now();
         let number = self.peers.len() as u32;
         self.numbers.insert(id.0, number);
         self.peers.push(Peer {
@@ -172,7 +173,7 @@ impl Ofi {
     pub(crate) fn mourn(&mut self, number: u32) {
         self.drop_kept(number);
         if self.operations.lose(number) {
-            self.mourned.push((Instant::now(), number));
+            self.mourned.push((clock::now(), number));
         }
     }
 

@@ -4,6 +4,7 @@
 //! it is merely refused for now. But its kernel answers for it: nobody listens there any more. A process that computes is
 //! answered for as well, so silence is no death.
 
+use crate::clock;
 use std::mem::size_of;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -103,7 +104,7 @@ impl Knock {
         } else {
             of_error(std::io::Error::last_os_error().raw_os_error().unwrap_or(0))
         };
-        Some(Knock { socket, begun: Instant::now(), answer })
+        Some(Knock { socket, begun: clock::now(), answer })
     }
 
     /// What is known now.
@@ -128,7 +129,7 @@ impl Knock {
                 )
             };
             self.answer = if error == 0 { Answer::Somebody } else { of_error(error) };
-        } else if self.begun.elapsed() > PATIENCE {
+        } else if clock::since(self.begun) > PATIENCE {
             self.answer = Answer::Nobody;
         }
         self.answer

@@ -11,6 +11,7 @@
 
 pub mod abilities;
 pub mod card;
+pub mod clock;
 pub mod flow;
 pub mod offer;
 pub mod packet;

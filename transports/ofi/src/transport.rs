@@ -9,6 +9,7 @@ pub(crate) use company::Kept;
 
 use crate::bell::{OfiBell, WaitObject};
 use crate::card::{OfiCard, OfiDirectory};
+use crate::clock;
 use crate::contact::{Peer, STUCK};
 use crate::device::{Device, MOST_TOGETHER};
 use crate::flow::WINDOW;
@@ -195,8 +196,8 @@ impl Ofi {
             longest,
             inject,
             idle_calls: 0,
-            next_round: Instant::now() + STUCK,
-            clock: Instant::now(),
+            next_round: clock::now() + STUCK,
+            clock: clock::now(),
             has_doors: false,
             leaving: Cell::new(false),
             rests: false,
@@ -434,7 +435,7 @@ impl Transport for Ofi {
             self.idle_calls += 1;
             if awaited || self.idle_calls >= IDLE_CALLS || self.leaving.get() {
                 self.idle_calls = 0;
-                let now = Instant::now();
+                let now = clock::now();
                 self.clock = now;
                 if now >= self.next_round || self.leaving.get() {
                     self.next_round = now + STUCK / 2;

@@ -13,6 +13,7 @@
 //! and it may compute for long. So the owner hears of the refusal, and a call that waits for its message does not end before it has left.
 
 use super::{Ofi, Use};
+use crate::clock;
 use crate::packet::{Together, What};
 use crate::slots::Slot;
 use std::time::Duration;
@@ -156,7 +157,7 @@ impl Ofi {
     pub(super) fn holds_back(&self) -> bool {
         let fresh = |&number: &u32| {
             let since = self.peers[number as usize].stuck;
-            since.is_some_and(|since| since.elapsed() < INSISTENCE)
+            since.is_some_and(|since| clock::since(since) < INSISTENCE)
         };
         self.company.peers.iter().any(fresh)
     }

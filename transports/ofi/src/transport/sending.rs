@@ -1,10 +1,10 @@
 //! What goes to a peer: packets of the engine, and words between the transports.
 
 use super::{LEAST_INLINE, Ofi, Use};
+use crate::clock;
 use crate::device::Denied;
 use crate::packet::{HEAD, PREFIX, Prefix, What, header_bytes};
 use crate::slots::Slot;
-use std::time::Instant;
 use weft_api::Refused;
 use weft_types::PeerId;
 use weft_wire::Header;
@@ -39,7 +39,7 @@ impl Ofi {
             Denied::Again => {
                 // Also while a send is under way: one that a provider took on a connection that closed then may never end.
                 let peer = &mut self.peers[number as usize];
-                peer.stuck.get_or_insert_with(Instant::now);
+                peer.stuck.get_or_insert_with(clock::now);
                 if !peer.reached {
                     self.company.waits_to_reach(number);
                 }

@@ -27,6 +27,11 @@ pub(crate) fn since(then: Instant) -> Duration {
     now().saturating_duration_since(then)
 }
 
+/// Whether a test has set the time.
+pub(crate) fn is_set() -> bool {
+    SET.load(Ordering::Relaxed) > 0
+}
+
 #[cold]
 fn set_now() -> Instant {
     let passed = SET.fetch_add(LOOK.load(Ordering::Relaxed), Ordering::Relaxed);

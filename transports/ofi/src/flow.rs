@@ -67,6 +67,11 @@ impl<P> Flow<P> {
         self.sent == self.arrived_there
     }
 
+    /// How many of the packets sent are known to have arrived, modulo 2^16.
+    pub fn arrived_there(&self) -> u16 {
+        self.arrived_there
+    }
+
     /// What to tell the peer: packets taken and arrived.
     pub fn seen(&self) -> (u16, u16) {
         (self.taken, self.arrived)

@@ -25,6 +25,7 @@ mod environment;
 mod groups;
 mod knock;
 mod library;
+mod losses;
 mod omni_path;
 mod one_sided;
 mod operations;

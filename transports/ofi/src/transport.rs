@@ -14,12 +14,14 @@ use crate::contact::{Peer, STUCK};
 use crate::device::{Device, MOST_TOGETHER};
 use crate::flow::WINDOW;
 use crate::groups::Groups;
+use crate::losses::Mourned;
 use crate::offer::Carrier;
 use crate::one_sided::MOST_READING;
 use crate::operations::{OperationId, Operations};
 use crate::packet::{HEAD, PREFIX, What, header_at};
 use crate::select::Wanted;
 use crate::slots::{Done, Piece, Slot, Slots};
+use crate::sys::FI_ORDER_SAW;
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -143,8 +145,12 @@ pub struct Ofi {
     pub(crate) leaving: Cell<bool>,
     /// This process has ended MPI and has not gone on since.
     pub(crate) rests: bool,
-    /// Lost peers with operations that the library still has, and since when.
-    pub(crate) mourned: Vec<(Instant, u32)>,
+    /// Lost peers of which the library may have something.
+    pub(crate) mourned: Vec<Mourned>,
+    /// Peers whose address the library has refused for now, and the address.
+    pub(crate) unplaced: Vec<(u32, Vec<u8>)>,
+    /// Whether packets sent after a put are seen after it.
+    pub(crate) orders_puts: bool,
     /// Collectives that the provider runs.
     pub(crate) groups: Groups,
 }
@@ -202,11 +208,14 @@ impl Ofi {
             leaving: Cell::new(false),
             rests: false,
             mourned: Vec::new(),
+            unplaced: Vec::new(),
+            orders_puts: false,
             groups: Groups::default(),
         };
         if !ofi.slots.device_ref().offer().drives_a_device() {
             ofi.most_reading = MOST_READING;
         }
+        ofi.orders_puts = ofi.slots.device_ref().offer().msg_order & FI_ORDER_SAW != 0;
         ofi.company.gathers = ofi.slots.device_ref().offer().pays_calls();
         if ofi.company.gathers {
             ofi.reads_together = ofi.slots.device_ref().offer().runs.clamp(1, MOST_TOGETHER);
@@ -485,8 +494,7 @@ impl Transport for Ofi {
 
     fn give_up(&mut self, peer: PeerId) {
         if let Some(&number) = self.numbers.get(&peer.0) {
-            self.peers[number as usize].gone = true;
-            self.mourn(number);
+            self.part_from(number);
         }
     }
 

@@ -119,7 +119,7 @@ fn post(endpoint: *mut fid_ep, needs: u64, to: u64, context: *mut c_void, work: 
         world.note(place, "full");
         return -(FI_EAGAIN as isize);
     }
-    if !motion::is_connected(&mut world, at, number) {
+    if profile.deaf && !world.numbers.contains_key(&number) || !motion::is_connected(&mut world, at, number) {
         world.note(place, "unconnected");
         return -(FI_EAGAIN as isize);
     }

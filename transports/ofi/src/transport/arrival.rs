@@ -1,6 +1,8 @@
 //! What has ended: messages that came, sends and operations that are over.
 
 use super::{Ofi, Use};
+use crate::clock;
+use crate::contact::Missing;
 use crate::packet::{HEAD, PREFIX, Prefix, What, parts};
 use crate::slots::{Done, Slot, Work};
 use weft_types::PeerId;
@@ -71,9 +73,15 @@ impl Ofi {
         // Whoever cannot be found cannot be answered either.
         let Ok(number) = self.introduce(prefix.from) else { return false };
         let peer = &mut self.peers[number as usize];
-        if peer.gone && !matches!(prefix.what, What::Data | What::Many) {
-            return false;
+        if peer.gone {
+            if !matches!(prefix.what, What::Rest | What::Lost | What::Broken) {
+                self.answer_lost(number);
+            }
+            if !matches!(prefix.what, What::Data | What::Many) {
+                return false;
+            }
         }
+        let peer = &mut self.peers[number as usize];
         peer.heard = self.clock;
         peer.asked = false;
         peer.flow.told(prefix.taken, prefix.arrived);
@@ -101,7 +109,11 @@ impl Ofi {
             What::News | What::Rest => {}
             What::Ask => {
                 if peer.missing.is_none() && peer.flow.lacks(prefix.sequence) {
-                    peer.missing = Some((self.clock, prefix.sequence));
+                    peer.missing = Some(Missing {
+                        since: clock::now(),
+                        number: peer.flow.seen().1,
+                        next: prefix.sequence,
+                    });
                 }
                 self.news_are_due(number);
             }

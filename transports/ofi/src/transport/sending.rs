@@ -36,6 +36,7 @@ impl Ofi {
 
     pub(crate) fn refused(&mut self, number: u32, denied: Denied) -> Refused {
         match denied {
+            _ if self.peers[number as usize].gone => Refused::Dead,
             Denied::Again => {
                 // Also while a send is under way: one that a provider took on a connection that closed then may never end.
                 let peer = &mut self.peers[number as usize];
@@ -56,6 +57,10 @@ impl Ofi {
     ///
     /// Always by a slot: of a message without one nobody learns to whom it failed.
     pub(crate) fn say(&mut self, number: u32, prefix: Prefix, named: Option<PeerId>) -> bool {
+        if !self.has_place(number) {
+            self.refused(number, Denied::Again);
+            return false;
+        }
         if self.let_leave(number).is_err() {
             return false;
         }
@@ -93,11 +98,27 @@ impl Ofi {
     }
 
     /// Ready for another packet to a peer.
-    fn sendable(&self, number: u32) -> std::result::Result<(), Refused> {
+    fn sendable(&mut self, number: u32) -> std::result::Result<(), Refused> {
+        let peer = &self.peers[number as usize];
+        if peer.shut {
+            self.opens(number)
+        } else if peer.flow.has_room() {
+            Ok(())
+        } else {
+            Err(Refused::Full)
+        }
+    }
+
+    /// As [`Ofi::sendable`], of a peer that cannot be sent to as things are.
+    #[cold]
+    fn opens(&mut self, number: u32) -> std::result::Result<(), Refused> {
+        if !self.peers[number as usize].gone && !self.has_place(number) {
+            return Err(self.refused(number, Denied::Again));
+        }
         let peer = &self.peers[number as usize];
         if peer.gone {
             Err(Refused::Dead)
-        } else if peer.flow.has_room() {
+        } else if !peer.shut && peer.flow.has_room() {
             Ok(())
         } else {
             Err(Refused::Full)

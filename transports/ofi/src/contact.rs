@@ -32,7 +32,7 @@ pub(crate) struct Peer {
     pub(crate) id: PeerId,
     /// Its place in the address vector; `FI_ADDR_UNSPEC` while it has none: the library has refused one for now, or it is long lost.
     pub(crate) address: u64,
-    /// Nothing can be sent to it as things are: it is gone, has no place, or must not be sent to before puts that wait.
+    /// Nothing can be sent to it as things are: it is gone or doubted, has no place, or must not be sent to before puts that wait.
     pub(crate) shut: bool,
     /// Pieces of puts that wait for the library.
     pub(crate) puts_waiting: u32,
@@ -47,9 +47,12 @@ pub(crate) struct Peer {
     pub(crate) listed: bool,
     /// News are due, and stand in the list of those.
     pub(crate) due: bool,
+    /// Something has failed that goes to it: it may be lost.
+    pub(crate) doubted: bool,
     pub(crate) gone: bool,
-    /// It has ended MPI: its end is no loss, and its acknowledgements are not waited for.
+    /// It has ended MPI: its end is no loss, and its acknowledgements are not waited for. Since the era that it last told of.
     pub(crate) resting: bool,
+    pub(crate) era: u8,
     /// Of what was sent to it, how much is known to have arrived, and since when no more.
     pub(crate) heeded: (u16, Instant),
     /// When it was heard last.
@@ -82,7 +85,10 @@ pub(crate) struct Missing {
 impl Peer {
     /// To be called when something has changed that [`Peer::shut`] tells of.
     pub(crate) fn look_whether_shut(&mut self, orders_puts: bool) {
-        self.shut = self.gone || self.address == FI_ADDR_UNSPEC || orders_puts && self.puts_waiting > 0;
+        self.shut = self.gone
+            || self.doubted
+            || self.address == FI_ADDR_UNSPEC
+            || orders_puts && self.puts_waiting > 0;
     }
 
     /// Whether a packet has been missing for so long that it will never come.
@@ -228,8 +234,10 @@ impl Ofi {
             in_flight: 0,
             listed: false,
             due: false,
+            doubted: false,
             gone: false,
             resting: false,
+            era: 0,
             heeded: (0, now),
             heard: now,
             ask_at: now + SILENCE,
@@ -270,7 +278,7 @@ impl Ofi {
                     Answer::Waiting => {}
                     Answer::Somebody => peer.knock = None,
                     Answer::Nobody => {
-                        self.lose(number);
+                        self.doubt(number);
                         continue;
                     }
                 }
@@ -280,8 +288,11 @@ impl Ofi {
                 peer.stuck = Some(now);
                 peer.knock = peer.door.and_then(Knock::at);
             }
-            // Who rests, there or here, is neither asked nor asks: only what does not get away tells of an end.
-            if peer.resting || self.rests {
+            // Who rests, there or here, is neither asked nor asks: only what does not get away, or does not end, tells of an end.
+            if peer.resting && peer.in_flight > 0 {
+                peer.stuck.get_or_insert(now);
+            }
+            if peer.resting || self.era & 1 == 1 {
                 continue;
             }
             let waited_for = leaving && !peer.flow.has_left();

@@ -29,6 +29,8 @@ pub struct Flow<P> {
     taken: u16,
     /// What the peer knows of `taken`.
     told_taken: u16,
+    /// Nothing more is taken in.
+    ended: bool,
 }
 
 impl<P> Default for Flow<P> {
@@ -42,6 +44,7 @@ impl<P> Default for Flow<P> {
             arrived: 0,
             taken: 0,
             told_taken: 0,
+            ended: false,
         }
     }
 }
@@ -105,6 +108,9 @@ impl<P> Flow<P> {
     /// The packet, which has no place here.
     pub fn arrive(&mut self, number: u16, packet: P) -> Result<(), P> {
         let ahead = number.wrapping_sub(self.arrived);
+        if self.ended {
+            return Err(packet);
+        }
         if ahead == 0 {
             self.inbox.push_back(packet);
             self.arrived = self.arrived.wrapping_add(1);
@@ -124,6 +130,12 @@ impl<P> Flow<P> {
     /// Whether a packet is missing of those with numbers below `next`, or of those before one that is here.
     pub fn lacks(&self, next: u16) -> bool {
         !self.early.is_empty() || next.wrapping_sub(self.arrived).wrapping_sub(1) < WINDOW
+    }
+
+    /// Nothing more is taken in: gives back what came before its turn, which never will.
+    pub fn end(&mut self) -> impl Iterator<Item = P> + use<P> {
+        self.ended = true;
+        std::mem::take(&mut self.early).into_iter().map(|(_, packet)| packet)
     }
 
     /// The next packet.

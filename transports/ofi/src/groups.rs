@@ -445,7 +445,7 @@ impl Offload for Ofi {
         }
         group.queue.push_back((Arc::clone(program), token));
         self.groups.active = true;
-        self.rests = false;
+        self.go_on();
         self.watch(whole.group.0, 1);
         self.run_in(whole.group.0);
     }

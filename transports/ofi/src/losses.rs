@@ -1,8 +1,9 @@
-//! Peers that are lost: what was under way with them ends, also where the provider would keep it, and they hear of it if they live.
+//! Peers that are lost: who is, and who only has ended MPI; what was under way with them ends, also where the provider would keep it, and they hear of it if they live.
 //!
 //! *What the library has of a lost peer* - memory of operations, slots of sends, places of its queues - is the library's until it has ended it:
 //! before that it may still read or write there. Where it has not after [`MOURNING`], the peer's address leaves the address vector, which closes the
-//! connection, and what was on it ends. Of operations that have not even then, nothing more is waited for.
+//! connection, and what was on it ends. Of operations that have not even then, nothing more is waited for. Packets that came before their turn are
+//! given up then: what they waited for is lost.
 //!
 //! *A connection that breaks is a loss at the end that notices it.* The other end may live, and wait. So a lost peer that sends or asks is told that it
 //! is lost here ([`What::Lost`]), and loses this process in turn. That word is said once for each message that was heard, not more often than
@@ -20,6 +21,21 @@ const MOURNING: Duration = Duration::from_secs(5);
 /// How long it may take to end that after the peer's address was taken out, or to take it out.
 const BURIAL: Duration = Duration::from_secs(1);
 
+/// How often this process looks in vain, and for how long, before somebody to whom something failed is lost: its last word may have come.
+const LOOKS: u32 = 32;
+const DOUBT: Duration = Duration::from_millis(5);
+/// How long somebody is doubted at most, by a process that always finds something.
+const LONGEST_DOUBT: Duration = Duration::from_secs(1);
+
+/// A peer to which something has failed.
+#[derive(Debug)]
+pub(crate) struct Doubt {
+    number: u32,
+    since: Instant,
+    /// Looks since then that found nothing.
+    looks: u32,
+}
+
 /// A lost peer of which the library may have something.
 #[derive(Debug)]
 pub(crate) struct Mourned {
@@ -30,6 +46,34 @@ pub(crate) struct Mourned {
 }
 
 impl Ofi {
+    /// Something has failed that goes to a peer: it is lost, or has ended in order and said so, which is not read yet. Until that is known nothing is
+    /// sent to it.
+    pub(crate) fn doubt(&mut self, number: u32) {
+        let peer = &mut self.peers[number as usize];
+        if !(peer.gone || std::mem::replace(&mut peer.doubted, true)) {
+            peer.shut = true;
+            self.doubted.push(Doubt { number, since: clock::now(), looks: 0 });
+        }
+    }
+
+    /// Loses those who were doubted for long enough. To be called after a look at what has come.
+    #[cold]
+    pub(crate) fn resolve_doubts(&mut self, moved: bool) {
+        let now = clock::now();
+        for at in (0..self.doubted.len()).rev() {
+            let doubt = &mut self.doubted[at];
+            doubt.looks += u32::from(!moved);
+            let (number, after) = (doubt.number, now.saturating_duration_since(doubt.since));
+            if self.peers[number as usize].resting
+                || doubt.looks >= LOOKS && after >= DOUBT
+                || after >= LONGEST_DOUBT
+            {
+                self.doubted.swap_remove(at);
+                self.lose(number);
+            }
+        }
+    }
+
     /// A peer is gone.
     pub(crate) fn lose(&mut self, number: u32) {
         let peer = &mut self.peers[number as usize];
@@ -73,6 +117,10 @@ impl Ofi {
             let after = now.saturating_duration_since(since);
             if after < MOURNING {
                 continue;
+            }
+            let peer = &mut self.peers[number as usize];
+            for place in peer.flow.end() {
+                self.let_go(place.slot);
             }
             let peer = &mut self.peers[number as usize];
             if !removed && self.slots.device().forget(peer.address) {

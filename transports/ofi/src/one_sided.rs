@@ -86,7 +86,7 @@ impl Ofi {
             Err(Refused::Dead)
         } else if !self.has_place(number) {
             Err(self.refused(number, Denied::Again))
-        } else if self.waiting_for(number) >= MOST_WAITING {
+        } else if self.peers[number as usize].doubted || self.waiting_for(number) >= MOST_WAITING {
             Err(Refused::Full)
         } else {
             Ok(number)

@@ -14,7 +14,7 @@ use crate::contact::{Peer, STUCK};
 use crate::device::{Device, MOST_TOGETHER};
 use crate::flow::WINDOW;
 use crate::groups::Groups;
-use crate::losses::Mourned;
+use crate::losses::{Doubt, Mourned};
 use crate::offer::Carrier;
 use crate::one_sided::MOST_READING;
 use crate::operations::{OperationId, Operations};
@@ -26,7 +26,7 @@ use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use weft_api::verbs::Access;
 use weft_api::zero_copy::{
     Atomic, Completed, LocalRun, MemoryRange, Region, RegionId, RemoteMemory, RemoteRun, Token, Unregistered,
@@ -57,6 +57,8 @@ const POSTED_AT_LEAST: usize = 48;
 const IDLE_CALLS: u32 = 64;
 /// Calls of progress after the last words.
 const ATTEMPTS: u32 = 8;
+/// How long the others are told that this process rests.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 /// The number of nobody.
 const NO_PEER: u32 = u32::MAX;
 
@@ -143,10 +145,13 @@ pub struct Ofi {
     pub(crate) has_doors: bool,
     /// Somebody wants to end and waits for what is on its way.
     pub(crate) leaving: Cell<bool>,
-    /// This process has ended MPI and has not gone on since.
-    pub(crate) rests: bool,
+    /// How often this process has ended MPI or gone on, modulo 2^8, and when it has last ended it.
+    pub(crate) era: u8,
+    rests_since: Instant,
     /// Lost peers of which the library may have something.
     pub(crate) mourned: Vec<Mourned>,
+    /// Peers to which something has failed.
+    pub(crate) doubted: Vec<Doubt>,
     /// Peers whose address the library has refused for now, and the address.
     pub(crate) unplaced: Vec<(u32, Vec<u8>)>,
     /// Whether packets sent after a put are seen after it.
@@ -206,8 +211,10 @@ impl Ofi {
             clock: clock::now(),
             has_doors: false,
             leaving: Cell::new(false),
-            rests: false,
+            era: 0,
+            rests_since: clock::now(),
             mourned: Vec::new(),
+            doubted: Vec::new(),
             unplaced: Vec::new(),
             orders_puts: false,
             groups: Groups::default(),
@@ -254,6 +261,11 @@ impl Ofi {
     /// Version and file of the library.
     pub fn library(&self) -> String {
         self.slots.device_ref().library()
+    }
+
+    /// Slots that are neither free nor posted for messages to come: with data of this process, or with packets that are not taken.
+    pub fn slots_in_use(&self) -> usize {
+        self.slots.in_use() - self.posted
     }
 
     fn grow(&mut self) -> Result<()> {
@@ -345,7 +357,7 @@ impl Transport for Ofi {
     }
 
     fn connect(&mut self, peer: PeerId) -> Result<()> {
-        self.rests = false;
+        self.go_on();
         self.introduce(peer).map(drop)
     }
 
@@ -433,6 +445,9 @@ impl Transport for Ofi {
             self.post_receives();
         }
         moved |= self.progress_groups();
+        if !self.doubted.is_empty() {
+            self.resolve_doubts(moved);
+        }
         if !self.due.is_empty() {
             self.tell_news();
         }
@@ -479,17 +494,27 @@ impl Transport for Ofi {
     }
 
     fn rest(&mut self) {
-        self.rests = true;
-        let mut left: Vec<u32> = (0..self.peers.len() as u32).collect();
-        // What the provider has queued goes out when it is called, and what it refuses now it may take then; a few times is
-        // what can be done without waiting.
+        if !self.rests() {
+            self.era = self.era.wrapping_add(1);
+        }
+        self.rests_since = clock::now();
+        for number in 0..self.peers.len() as u32 {
+            let peer = &self.peers[number as usize];
+            if !(peer.gone || peer.resting) {
+                self.news_are_due(number);
+            }
+        }
+        // What the provider has queued goes out when it is called.
         for _ in 0..ATTEMPTS {
-            left.retain(|&number| {
-                let peer = &self.peers[number as usize];
-                !(peer.gone || peer.resting || self.say(number, self.prefix(number, What::Rest), None))
-            });
             self.progress();
         }
+    }
+
+    fn has_rested(&self) -> bool {
+        let hears = |peer: &Peer| peer.gone || peer.resting || peer.in_flight == 0;
+        !self.rests()
+            || self.due.is_empty() && self.peers.iter().all(hears)
+            || clock::since(self.rests_since) >= LAST_WORDS
     }
 
     fn give_up(&mut self, peer: PeerId) {

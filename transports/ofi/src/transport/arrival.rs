@@ -10,14 +10,14 @@ use weft_types::PeerId;
 /// Where a packet lies that has arrived: its header and what follows in a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
-    pub(super) slot: Slot,
+    pub(crate) slot: Slot,
     pub(super) at: u32,
     pub(super) end: u32,
 }
 
 impl Ofi {
     /// A packet of a slot is taken.
-    pub(super) fn let_go(&mut self, slot: Slot) {
+    pub(crate) fn let_go(&mut self, slot: Slot) {
         let untaken = &mut self.untaken[slot.index()];
         *untaken -= 1;
         if *untaken == 0 {
@@ -46,7 +46,7 @@ impl Ofi {
                 peer.in_flight -= 1;
                 peer.stuck = None;
                 if !good {
-                    self.lose(number);
+                    self.doubt(number);
                 }
             }
             Use::Operation(operation) => {
@@ -85,7 +85,9 @@ impl Ofi {
         peer.heard = self.clock;
         peer.asked = false;
         peer.flow.told(prefix.taken, prefix.arrived);
-        peer.resting = prefix.what == What::Rest;
+        if (prefix.era.wrapping_sub(peer.era)) as i8 >= 0 {
+            (peer.era, peer.resting) = (prefix.era, prefix.era & 1 == 1);
+        }
         match prefix.what {
             What::Data | What::Many => {
                 let mut sequence = prefix.sequence;

@@ -10,10 +10,29 @@ use weft_types::PeerId;
 use weft_wire::Header;
 
 impl Ofi {
+    /// Whether this process has ended MPI and has not gone on since.
+    pub(crate) fn rests(&self) -> bool {
+        self.era & 1 == 1
+    }
+
+    /// It has not ended MPI, or no more.
+    #[inline]
+    pub(crate) fn go_on(&mut self) {
+        self.era = self.era.wrapping_add(self.era & 1);
+    }
+
     pub(crate) fn prefix(&self, number: u32, what: What) -> Prefix {
         let peer = &self.peers[number as usize];
         let (taken, arrived) = peer.flow.seen();
-        Prefix { key: peer.key, from: self.me, sequence: peer.flow.next(), taken, arrived, what }
+        Prefix {
+            key: peer.key,
+            from: self.me,
+            sequence: peer.flow.next(),
+            taken,
+            arrived,
+            era: self.era,
+            what,
+        }
     }
 
     /// Sends a message that lies in a slot; the slot is the library's, or free again.
@@ -47,8 +66,8 @@ impl Ofi {
                 Refused::Full
             }
             Denied::Failed(_) => {
-                self.lose(number);
-                Refused::Dead
+                self.doubt(number);
+                Refused::Full
             }
         }
     }
@@ -57,6 +76,9 @@ impl Ofi {
     ///
     /// Always by a slot: of a message without one nobody learns to whom it failed.
     pub(crate) fn say(&mut self, number: u32, prefix: Prefix, named: Option<PeerId>) -> bool {
+        if self.peers[number as usize].doubted && !self.peers[number as usize].gone {
+            return false;
+        }
         if !self.has_place(number) {
             self.refused(number, Denied::Again);
             return false;
@@ -83,7 +105,7 @@ impl Ofi {
             let number = self.due[at];
             let peer = &self.peers[number as usize];
             // News alone do not wake a process that rests.
-            let what = if self.rests { What::Rest } else { What::News };
+            let what = if self.rests() { What::Rest } else { What::News };
             if peer.gone || peer.resting || self.say(number, self.prefix(number, what), None) {
                 self.due.swap_remove(at);
                 self.peers[number as usize].due = false;
@@ -141,8 +163,8 @@ impl Ofi {
             return Ok(());
         }
         let mut message = [0; HEAD + LEAST_INLINE];
+        self.go_on();
         let prefix = self.prefix(number, What::Data).emit();
-        self.rests = false;
         message[..PREFIX].copy_from_slice(&prefix);
         message[PREFIX..HEAD].copy_from_slice(&header_bytes(header));
         message[HEAD..bytes].copy_from_slice(payload);
@@ -169,8 +191,8 @@ impl Ofi {
         self.sendable(number)?;
         let Some(fill) = self.keep(number, header, len, fill)? else { return Ok(()) };
         let slot = self.slot_for_data().ok_or(Refused::Full)?;
+        self.go_on();
         let prefix = self.prefix(number, What::Data).emit();
-        self.rests = false;
         let message = self.slots.bytes_mut(slot, HEAD + len);
         message[..PREFIX].copy_from_slice(&prefix);
         message[PREFIX..HEAD].copy_from_slice(&header_bytes(header));

@@ -1,15 +1,18 @@
 //! Worlds in virtual time over the described providers: what takes seconds there takes none here, so that time-outs are reached in every
 //! second world ([`weft_ofi::clock`]).
 //!
-//! `mends.rs`: faults that were found and mended, one by one. `world.rs`: many worlds by seed.
+//! `mends.rs`: faults that were found and mended, one by one. `people.rs` and `program.rs`: many worlds by seed.
 
 #[path = "../library/mod.rs"]
 mod library;
 mod mends;
+mod people;
+mod program;
 #[path = "../world/mod.rs"]
 mod world;
 
 use std::ffi::c_void;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -50,4 +53,27 @@ fn turn() -> MutexGuard<'static, ()> {
     weft_ofi::clock::set(Duration::from_micros(10));
     go_wrong(0, Faults::default());
     turn
+}
+
+#[test]
+fn nothing_is_lost_or_left_however_long_it_takes() {
+    let _turn = turn();
+    let seeds = weft_sim::seeds(500);
+    let worlds = seeds.end - seeds.start;
+    let (mut deaths, mut ends, mut time) = (0, 0, Duration::ZERO);
+    for seed in seeds {
+        match catch_unwind(AssertUnwindSafe(|| program::world_of(seed))) {
+            Ok((died, ended, passed)) => {
+                deaths += u64::from(died);
+                ends += u64::from(ended);
+                time += passed;
+            }
+            Err(panic) => {
+                let provider = program::PROVIDERS[seed as usize % program::PROVIDERS.len()];
+                eprintln!("over {provider}: WEFT_SEED={seed} repeats it");
+                resume_unwind(panic);
+            }
+        }
+    }
+    println!("{worlds} worlds in {time:?}, deaths in {deaths}, ends in order in {ends}");
 }

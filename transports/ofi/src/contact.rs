@@ -60,6 +60,8 @@ pub(crate) struct Peer {
     /// When it is asked next, and how long after that again.
     pub(crate) ask_at: Instant,
     pub(crate) pause: Duration,
+    /// Something without a slot may have failed that went to it: it is asked also if it rests.
+    pub(crate) suspected: bool,
     /// A question is open.
     pub(crate) asked: bool,
     /// The library has taken a message to it: there is a connection, where there are such.
@@ -242,6 +244,7 @@ impl Ofi {
             heard: now,
             ask_at: now + SILENCE,
             pause: SILENCE,
+            suspected: false,
             asked: false,
             reached: false,
             stuck: None,
@@ -292,7 +295,7 @@ impl Ofi {
             if peer.resting && peer.in_flight > 0 {
                 peer.stuck.get_or_insert(now);
             }
-            if peer.resting || self.era & 1 == 1 {
+            if peer.resting && !peer.suspected || self.era & 1 == 1 {
                 continue;
             }
             let waited_for = leaving && !peer.flow.has_left();
@@ -313,7 +316,7 @@ impl Ofi {
             // A question that the library refuses was not asked.
             if self.say(number, self.prefix(number, What::Ask), None) {
                 let peer = &mut self.peers[number as usize];
-                peer.asked = true;
+                (peer.asked, peer.suspected) = (true, false);
                 peer.ask_at = now + if waited_for { IMPATIENCE } else { peer.pause };
                 peer.pause = (peer.pause * 2).min(LONGEST_PAUSE);
             }

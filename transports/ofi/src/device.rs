@@ -353,14 +353,20 @@ impl Device {
         Err(Error::new(ErrorClass::OTHER, format!("{} refuses the address of a process: {why}", self.offer)))
     }
 
-    /// Nothing is sent to an address any more: a provider with a connection to it closes that. `false`: it cannot now, or never, and keeps the
-    /// address.
-    pub(crate) fn forget(&mut self, mut address: u64) -> bool {
+    /// Nothing is sent to an address any more: a provider with a connection to it closes that.
+    ///
+    /// # Errors
+    /// It keeps the address for now, or for ever.
+    pub(crate) fn forget(&mut self, mut address: u64) -> std::result::Result<(), Denied> {
         // SAFETY: an open address vector, and one address that was inserted into it.
         unsafe {
-            match (*(*self.addresses.raw()).ops).remove {
-                Some(remove) => remove(self.addresses.raw(), &mut address, 1, 0) == 0,
-                None => false,
+            match (*(*self.addresses.raw()).ops)
+                .remove
+                .map(|remove| remove(self.addresses.raw(), &mut address, 1, 0))
+            {
+                Some(result) if [FI_EAGAIN, libc::EBUSY].contains(&-result) => Err(Denied::Again),
+                Some(result) => begun(result as isize),
+                None => Err(Denied::Failed(i64::from(FI_ENOSYS))),
             }
         }
     }

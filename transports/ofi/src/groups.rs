@@ -412,7 +412,9 @@ impl Ofi {
     pub(crate) fn doubt_everybody(&mut self) {
         let now = clock::now();
         let long_ago = now.checked_sub(crate::contact::SILENCE).unwrap_or(now);
-        self.peers.iter_mut().for_each(|peer| (peer.ask_at, peer.heard) = (now, long_ago));
+        for peer in self.peers.iter_mut().filter(|peer| !peer.gone) {
+            (peer.ask_at, peer.heard, peer.suspected) = (now, long_ago, true);
+        }
         self.next_round = now;
     }
 }

@@ -11,6 +11,7 @@
 
 use crate::clock;
 use crate::contact::STUCK;
+use crate::device::Denied;
 use crate::packet::What;
 use crate::sys::FI_ADDR_UNSPEC;
 use crate::transport::Ofi;
@@ -18,8 +19,10 @@ use std::time::{Duration, Instant};
 
 /// How long the library may keep what it has of a lost peer.
 const MOURNING: Duration = Duration::from_secs(5);
-/// How long it may take to end that after the peer's address was taken out, or to take it out.
+/// How long it may take to end that after the peer's address was taken out.
 const BURIAL: Duration = Duration::from_secs(1);
+/// How long an address that cannot be taken out is tried again.
+const STUBBORN: Duration = Duration::from_secs(30);
 
 /// How often this process looks in vain, and for how long, before somebody to whom something failed is lost: its last word may have come.
 const LOOKS: u32 = 32;
@@ -40,8 +43,8 @@ pub(crate) struct Doubt {
 #[derive(Debug)]
 pub(crate) struct Mourned {
     number: u32,
+    /// It was lost, or its address was taken out.
     since: Instant,
-    /// Its address was taken out.
     removed: bool,
 }
 
@@ -115,7 +118,7 @@ impl Ofi {
         for at in (0..self.mourned.len()).rev() {
             let Mourned { number, since, removed } = self.mourned[at];
             let after = now.saturating_duration_since(since);
-            if after < MOURNING {
+            if !removed && after < MOURNING {
                 continue;
             }
             let peer = &mut self.peers[number as usize];
@@ -123,19 +126,18 @@ impl Ofi {
                 self.let_go(place.slot);
             }
             let peer = &mut self.peers[number as usize];
-            if !removed && self.slots.device().forget(peer.address) {
-                peer.address = FI_ADDR_UNSPEC;
-                self.mourned[at].removed = true;
-            }
-            if self.operations.is_open(number) {
-                if after < MOURNING + BURIAL {
-                    continue;
+            if !removed {
+                match self.slots.device().forget(peer.address) {
+                    Ok(()) => peer.address = FI_ADDR_UNSPEC,
+                    Err(Denied::Again) if after < STUBBORN => continue,
+                    // It stays, which is harmless where nothing is under way.
+                    Err(_) => {}
                 }
+                self.mourned[at] = Mourned { number, since: now, removed: true };
+            } else if after >= BURIAL || !self.operations.is_open(number) {
                 self.operations.abandon(number);
-            } else if !self.mourned[at].removed && after < MOURNING + BURIAL {
-                continue;
+                self.mourned.swap_remove(at);
             }
-            self.mourned.swap_remove(at);
         }
     }
 

@@ -49,6 +49,8 @@ struct Faults {
     no_place: u32,
     broken: u32,
     vanished: u32,
+    denied: u32,
+    no_removal: u32,
 }
 
 fn go_wrong(seed: u64, faults: Faults) {
@@ -468,6 +470,8 @@ fn world_of(seed: u64) -> bool {
         no_place: rate(&mut random, 800),
         broken: 0,
         vanished: 0,
+        denied: 0,
+        no_removal: rate(&mut random, 900),
     };
     let memory: Vec<Memory> = (0..processes)
         .map(|_| {

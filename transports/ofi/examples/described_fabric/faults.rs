@@ -26,6 +26,10 @@ pub struct Faults {
     pub broken: u32,
     /// The connection breaks under a message that has left: it does not arrive, and nobody is told.
     pub vanished: u32,
+    /// What is posted fails at once.
+    pub denied: u32,
+    /// An address is not taken out, for now.
+    pub no_removal: u32,
 }
 
 /// Longest storm, in calls.

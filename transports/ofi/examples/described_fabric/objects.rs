@@ -377,7 +377,12 @@ unsafe extern "C" fn insert(
 
 unsafe extern "C" fn remove(vector: *mut fid_av, places: *mut u64, count: usize, _flags: u64) -> c_int {
     let mut world = world();
-    world.look_up(vector as usize);
+    let profile = world.look_up(vector as usize);
+    let refused = world.faults.no_removal;
+    if world.happens(refused) {
+        world.note(profile, "not removed");
+        return -libc::EBUSY;
+    }
     for at in 0..count {
         // SAFETY: a list of so many.
         let place = unsafe { *places.add(at) };

@@ -115,6 +115,10 @@ fn post(endpoint: *mut fid_ep, needs: u64, to: u64, context: *mut c_void, work: 
     if let Some(refused) = world.refuses(place) {
         return refused;
     }
+    let denied = world.faults.denied;
+    if world.breaks(place, denied) {
+        return -(world.nobody() as isize);
+    }
     if sending >= profile.sends || sending + receiving >= world.queues[&queue].size {
         world.note(place, "full");
         return -(FI_EAGAIN as isize);

@@ -30,6 +30,8 @@ pub(crate) struct Faults {
     pub(crate) no_place: u32,
     pub(crate) broken: u32,
     pub(crate) vanished: u32,
+    pub(crate) denied: u32,
+    pub(crate) no_removal: u32,
 }
 
 /// Every call, or nothing.

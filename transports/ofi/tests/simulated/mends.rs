@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use weft_api::verbs::Access;
 use weft_api::zero_copy::{Completed, LocalRun, MemoryRange, Outcome, Region, RemoteRun, Token};
-use weft_api::{Refused, Transport};
+use weft_api::{Bell, Pollable, Refused, Transport};
 use weft_ofi::{Ofi, clock};
 use weft_types::{ContextId, PeerId, Rank, Tag};
 use weft_wire::{Header, Kind};
@@ -305,4 +305,124 @@ fn no_packet_passes_a_put_that_waits() {
             two.ends[ME].completed() == Some(Completed { token: Token(1), outcome: Outcome::Done(0) })
         });
     }
+}
+
+/// An address that the provider keeps for now is taken out later.
+#[test]
+fn an_address_that_cannot_be_taken_out_now_is_later() {
+    let _turn = turn();
+    let mut two = Two::met("sockets");
+    go_wrong(1, Faults { late: ALWAYS, no_removal: ALWAYS, ..Faults::default() });
+    while two.send(ME, 1).is_ok() && two.ends[ME].messages() < 12 {}
+    two.ends.truncate(1);
+    go_wrong(1, Faults { no_removal: ALWAYS, ..Faults::default() });
+    two.within(Duration::from_secs(12), "it is found gone", |two| two.is_gone(ME));
+    two.pass(Duration::from_secs(10));
+    assert!(count("sockets", "under way") > 0, "this shows nothing");
+    go_wrong(0, Faults::default());
+    two.pass(Duration::from_secs(2));
+    assert_eq!(count("sockets", "under way"), 0, "places of the queue that are kept for ever");
+}
+
+/// What came before its turn from somebody who is lost holds no slot for ever.
+#[test]
+fn packets_whose_turn_never_comes_are_given_up() {
+    let _turn = turn();
+    let mut two = Two::met("efa");
+    one_goes_wrong(&mut two, ME, Faults { vanished: ALWAYS, ..Faults::default() });
+    for number in 2..5 {
+        two.until("a packet leaves", |two| two.send(ME, number).is_ok());
+    }
+    two.within(Duration::from_secs(20), "it is a loss", |two| two.is_gone(PEER));
+    assert!(two.ends[PEER].slots_in_use() > 0, "this shows nothing");
+    two.pass(Duration::from_secs(7));
+    assert_eq!(two.ends[PEER].slots_in_use(), 0);
+}
+
+/// Whoever sends to somebody who has ended finds it gone, and not lost.
+fn is_no_loss(two: &mut Two) {
+    two.ends.truncate(1);
+    two.until("it is found gone", |two| {
+        let _ = two.send(ME, 1);
+        two.is_gone(ME)
+    });
+    assert_eq!(two.ends[ME].lost(), None, "who has ended MPI is not lost");
+}
+
+/// The library refuses what a process says last: it says it again, for half a second.
+#[test]
+fn a_last_word_that_is_refused_is_said_again() {
+    let _turn = turn();
+    for provider in ["efa", "narrow", "opx"] {
+        let mut two = Two::met(provider);
+        go_wrong(1, Faults { again: ALWAYS, ..Faults::default() });
+        two.ends[PEER].rest();
+        assert!(!two.ends[PEER].has_rested(), "{provider}: nobody has heard of it");
+        go_wrong(0, Faults::default());
+        two.until("it has rested", |two| two.ends[PEER].has_rested());
+        two.round();
+        is_no_loss(&mut two);
+    }
+    let mut two = Two::met("efa");
+    go_wrong(1, Faults { again: ALWAYS, ..Faults::default() });
+    two.ends[PEER].rest();
+    two.within(Duration::from_secs(1), "it has said so often enough", |two| two.ends[PEER].has_rested());
+}
+
+/// It has come, and something that goes there fails before it is read.
+#[test]
+fn a_last_word_is_read_before_a_loss_is_told() {
+    let _turn = turn();
+    for provider in ["efa", "mean", "opx"] {
+        let mut two = Two::met(provider);
+        two.ends[PEER].rest();
+        while !two.ends[PEER].has_rested() {
+            two.ends[PEER].progress();
+        }
+        is_no_loss(&mut two);
+    }
+}
+
+/// The provider takes what goes to somebody who has ended, and keeps it.
+#[test]
+fn what_goes_to_the_ended_gives_its_places_back() {
+    let _turn = turn();
+    let mut two = Two::met("sockets");
+    two.ends[PEER].rest();
+    two.until("all is said", |two| two.ends[PEER].has_rested());
+    // On its way when the other end closes.
+    go_wrong(1, Faults { late: ALWAYS, ..Faults::default() });
+    let header = Header::new(Kind::Eager, ContextId(8), Rank(1), Tag(1));
+    two.until("it leaves", |two| two.ends[ME].send_copy(PeerId(1), header, 700, |room| room.fill(1)).is_ok());
+    two.ends.truncate(1);
+    go_wrong(0, Faults::default());
+    two.pass(Duration::from_secs(9));
+    assert_eq!(count("sockets", "under way"), 0);
+    assert_eq!(two.ends[ME].lost(), None);
+}
+
+/// Nobody wakes those who sleep when the library would take what it has refused.
+#[test]
+fn whose_news_are_refused_sleeps_for_a_moment_only() {
+    let _turn = turn();
+    let long = Duration::from_secs(60);
+    let mut two = Two::met("narrow");
+    let bell = two.ends[PEER].bell();
+    let sleeps = |two: &mut Two| {
+        bell.arm();
+        look(&mut two.ends[PEER]);
+        let limit = bell.limit(long);
+        bell.disarm();
+        limit
+    };
+    assert_eq!(sleeps(&mut two), long, "nothing goes on");
+    for number in 0..32 {
+        two.until("a packet leaves", |two| two.send(ME, number).is_ok());
+    }
+    two.round();
+    go_wrong(1, Faults { again: ALWAYS, ..Faults::default() });
+    while two.take(PEER).is_some() {
+        two.round();
+    }
+    assert!(sleeps(&mut two) < long, "news are due");
 }

@@ -67,6 +67,8 @@ impl Plan {
                 no_place: rate(random, 0.5, 900),
                 broken: if breaks { rate(random, 0.7, 20) } else { 0 },
                 vanished: if breaks { rate(random, 0.7, 20) } else { 0 },
+                denied: if breaks { rate(random, 0.3, 20) } else { 0 },
+                no_removal: rate(random, 0.3, 900),
             },
             steps: 30 + random.below(300) as usize,
             deaths: rate(random, 0.3, 20) as usize,
@@ -78,7 +80,7 @@ impl Plan {
 
     /// Whether connections between the living break.
     pub(crate) fn breaks(&self) -> bool {
-        self.faults.broken > 0 || self.faults.vanished > 0
+        self.faults.broken + self.faults.vanished + self.faults.denied > 0
     }
 }
 

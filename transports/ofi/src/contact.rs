@@ -261,7 +261,7 @@ impl Ofi {
     pub(crate) fn ask(&mut self, now: Instant) {
         self.bury_mourned(now);
         self.watch_more(now);
-        let leaving = self.leaving.get();
+        let (leaving, rests) = (self.leaving.get(), self.rests());
         let keeps_order = self.slots.device_ref().offer().msg_order & FI_ORDER_SAS != 0;
         let patience = if keeps_order { MISSING } else { MISSING_WITHOUT_ORDER };
         for number in 0..self.peers.len() as u32 {
@@ -295,7 +295,7 @@ impl Ofi {
             if peer.resting && peer.in_flight > 0 {
                 peer.stuck.get_or_insert(now);
             }
-            if peer.resting && !peer.suspected || self.era & 1 == 1 {
+            if peer.resting && !peer.suspected || rests {
                 continue;
             }
             let waited_for = leaving && !peer.flow.has_left();

@@ -2,6 +2,7 @@
 
 mod arrival;
 mod company;
+mod ending;
 mod sending;
 
 pub(crate) use arrival::Place;
@@ -18,7 +19,7 @@ use crate::losses::{Doubt, Mourned};
 use crate::offer::Carrier;
 use crate::one_sided::MOST_READING;
 use crate::operations::{OperationId, Operations};
-use crate::packet::{HEAD, PREFIX, What, header_at};
+use crate::packet::{HEAD, PREFIX, header_at};
 use crate::select::Wanted;
 use crate::slots::{Done, Piece, Slot, Slots};
 use crate::sys::FI_ORDER_SAW;
@@ -26,7 +27,7 @@ use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use weft_api::verbs::Access;
 use weft_api::zero_copy::{
     Atomic, Completed, LocalRun, MemoryRange, Region, RegionId, RemoteMemory, RemoteRun, Token, Unregistered,
@@ -55,10 +56,6 @@ const POSTED_AT_LEAST: usize = 48;
 
 /// Calls of progress without movement between looks at the clock.
 const IDLE_CALLS: u32 = 64;
-/// Calls of progress after the last words.
-const ATTEMPTS: u32 = 8;
-/// How long the others are told that this process rests.
-const LAST_WORDS: Duration = Duration::from_millis(500);
 /// The number of nobody.
 const NO_PEER: u32 = u32::MAX;
 
@@ -486,35 +483,15 @@ impl Transport for Ofi {
     }
 
     fn has_left(&self) -> bool {
-        let waits =
-            |peer: &Peer| !peer.gone && !peer.resting && (peer.in_flight > 0 || !peer.flow.has_left());
-        let waiting = self.operations.is_busy() || self.peers.iter().any(waits);
-        self.leaving.set(waiting);
-        !waiting
+        self.all_has_left()
     }
 
     fn rest(&mut self) {
-        if !self.rests() {
-            self.era = self.era.wrapping_add(1);
-        }
-        self.rests_since = clock::now();
-        for number in 0..self.peers.len() as u32 {
-            let peer = &self.peers[number as usize];
-            if !(peer.gone || peer.resting) {
-                self.news_are_due(number);
-            }
-        }
-        // What the provider has queued goes out when it is called.
-        for _ in 0..ATTEMPTS {
-            self.progress();
-        }
+        self.tell_rest();
     }
 
     fn has_rested(&self) -> bool {
-        let hears = |peer: &Peer| peer.gone || peer.resting || peer.in_flight == 0;
-        !self.rests()
-            || self.due.is_empty() && self.peers.iter().all(hears)
-            || clock::since(self.rests_since) >= LAST_WORDS
+        self.all_heard_of_rest()
     }
 
     fn give_up(&mut self, peer: PeerId) {
@@ -524,21 +501,7 @@ impl Transport for Ofi {
     }
 
     fn declare_lost(&mut self, peer: PeerId) {
-        for number in 0..self.peers.len() as u32 {
-            let other = &self.peers[number as usize];
-            if other.gone || other.resting || other.id == peer {
-                continue;
-            }
-            for _ in 0..ATTEMPTS {
-                if self.say(number, self.prefix(number, What::Lost), Some(peer)) {
-                    break;
-                }
-                self.progress();
-            }
-        }
-        for _ in 0..ATTEMPTS {
-            self.progress();
-        }
+        self.tell_of_loss(peer);
     }
 
     fn lost(&mut self) -> Option<PeerId> {

@@ -10,17 +10,6 @@ use weft_types::PeerId;
 use weft_wire::Header;
 
 impl Ofi {
-    /// Whether this process has ended MPI and has not gone on since.
-    pub(crate) fn rests(&self) -> bool {
-        self.era & 1 == 1
-    }
-
-    /// It has not ended MPI, or no more.
-    #[inline]
-    pub(crate) fn go_on(&mut self) {
-        self.era = self.era.wrapping_add(self.era & 1);
-    }
-
     pub(crate) fn prefix(&self, number: u32, what: What) -> Prefix {
         let peer = &self.peers[number as usize];
         let (taken, arrived) = peer.flow.seen();

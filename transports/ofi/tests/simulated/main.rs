@@ -60,7 +60,7 @@ fn turn() -> MutexGuard<'static, ()> {
 #[test]
 fn nothing_is_lost_or_left_however_long_it_takes() {
     let _turn = turn();
-    let seeds = weft_sim::seeds(500);
+    let seeds = weft_sim::seeds(160);
     let worlds = seeds.end - seeds.start;
     let (mut deaths, mut ends, mut time) = (0, 0, Duration::ZERO);
     for seed in seeds {

@@ -52,12 +52,12 @@ impl Ofi {
         }
     }
 
-    /// Whether everybody has heard of that, as far as the library knows, or was told for long enough.
+    /// Whether everybody has heard of that, as far as the library knows, or was told for long enough. Nobody waits for a connection to
+    /// those who were never reached.
     pub(super) fn all_heard_of_rest(&self) -> bool {
-        let hears = |peer: &Peer| peer.gone || peer.resting || peer.in_flight == 0;
-        !self.rests()
-            || self.due.is_empty() && self.peers.iter().all(hears)
-            || clock::since(self.rests_since) >= LAST_WORDS
+        let hears =
+            |peer: &Peer| peer.gone || peer.resting || !peer.reached || !peer.due && peer.in_flight == 0;
+        !self.rests() || self.peers.iter().all(hears) || clock::since(self.rests_since) >= LAST_WORDS
     }
 
     /// Tells everybody that a process is about to end.

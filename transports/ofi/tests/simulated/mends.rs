@@ -369,6 +369,16 @@ fn a_last_word_that_is_refused_is_said_again() {
     two.within(Duration::from_secs(1), "it has said so often enough", |two| two.ends[PEER].has_rested());
 }
 
+/// Whoever was never reached is told if there is a connection at once, and not waited for.
+#[test]
+fn who_ends_waits_for_no_first_connection() {
+    let _turn = turn();
+    let mut two = Two::over("verbs;ofi_rxm");
+    two.ends[ME].connect(PeerId(1)).unwrap();
+    two.ends[ME].rest();
+    assert!(two.ends[ME].has_rested());
+}
+
 /// It has come, and something that goes there fails before it is read.
 #[test]
 fn a_last_word_is_read_before_a_loss_is_told() {

@@ -8,7 +8,7 @@ use crate::clock;
 use crate::flow::Flow;
 use crate::knock::{Answer, Knock, socket_address};
 use crate::packet::What;
-use crate::sys::{FI_ADDR_STR, FI_ADDR_UNSPEC, FI_ORDER_SAS};
+use crate::sys::{FI_ADDR_STR, FI_ADDR_UNSPEC};
 use crate::transport::{Kept, Ofi, Place};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -53,6 +53,8 @@ pub(crate) struct Peer {
     /// It has ended MPI: its end is no loss, and its acknowledgements are not waited for. Since the era that it last told of.
     pub(crate) resting: bool,
     pub(crate) era: u8,
+    /// It was heard.
+    pub(crate) is_known: bool,
     /// Of what was sent to it, how much is known to have arrived, and since when no more.
     pub(crate) heeded: (u16, Instant),
     /// When it was heard last.
@@ -240,6 +242,7 @@ impl Ofi {
             gone: false,
             resting: false,
             era: 0,
+            is_known: false,
             heeded: (0, now),
             heard: now,
             ask_at: now + SILENCE,
@@ -262,8 +265,7 @@ impl Ofi {
         self.bury_mourned(now);
         self.watch_more(now);
         let (leaving, rests) = (self.leaving.get(), self.rests());
-        let keeps_order = self.slots.device_ref().offer().msg_order & FI_ORDER_SAS != 0;
-        let patience = if keeps_order { MISSING } else { MISSING_WITHOUT_ORDER };
+        let patience = if self.keeps_order { MISSING } else { MISSING_WITHOUT_ORDER };
         for number in 0..self.peers.len() as u32 {
             let peer = &mut self.peers[number as usize];
             if peer.gone {

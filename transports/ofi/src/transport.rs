@@ -22,7 +22,7 @@ use crate::operations::{OperationId, Operations};
 use crate::packet::{HEAD, PREFIX, header_at};
 use crate::select::Wanted;
 use crate::slots::{Done, Piece, Slot, Slots};
-use crate::sys::FI_ORDER_SAW;
+use crate::sys::{FI_ORDER_SAS, FI_ORDER_SAW};
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -151,6 +151,8 @@ pub struct Ofi {
     pub(crate) doubted: Vec<Doubt>,
     /// Peers whose address the library has refused for now, and the address.
     pub(crate) unplaced: Vec<(u32, Vec<u8>)>,
+    /// Whether messages from one peer come as they were sent.
+    pub(crate) keeps_order: bool,
     /// Whether packets sent after a put are seen after it.
     pub(crate) orders_puts: bool,
     /// Collectives that the provider runs.
@@ -213,13 +215,15 @@ impl Ofi {
             mourned: Vec::new(),
             doubted: Vec::new(),
             unplaced: Vec::new(),
+            keeps_order: false,
             orders_puts: false,
             groups: Groups::default(),
         };
         if !ofi.slots.device_ref().offer().drives_a_device() {
             ofi.most_reading = MOST_READING;
         }
-        ofi.orders_puts = ofi.slots.device_ref().offer().msg_order & FI_ORDER_SAW != 0;
+        let order = ofi.slots.device_ref().offer().msg_order;
+        (ofi.keeps_order, ofi.orders_puts) = (order & FI_ORDER_SAS != 0, order & FI_ORDER_SAW != 0);
         ofi.company.gathers = ofi.slots.device_ref().offer().pays_calls();
         if ofi.company.gathers {
             ofi.reads_together = ofi.slots.device_ref().offer().runs.clamp(1, MOST_TOGETHER);

@@ -323,8 +323,11 @@ impl Device {
         Ok(bytes)
     }
 
-    /// Makes a process's address usable.
-    pub(crate) fn insert(&mut self, address: &[u8]) -> Result<u64> {
+    /// Makes a process's address usable. `None`: the library has no place for it now.
+    ///
+    /// # Errors
+    /// It does not take this address.
+    pub(crate) fn insert(&mut self, address: &[u8]) -> Result<Option<u64>> {
         let mut place = FI_ADDR_UNSPEC;
         // SAFETY: an open address vector and an address of this provider: the caller compared the providers' names and the
         // lengths.
@@ -337,7 +340,10 @@ impl Device {
             }
         };
         if inserted == 1 && place != FI_ADDR_UNSPEC {
-            return Ok(place);
+            return Ok(Some(place));
+        }
+        if [FI_EAGAIN, libc::ENOMEM, libc::EBUSY].contains(&-inserted) {
+            return Ok(None);
         }
         let why = if inserted < 0 {
             self.reason(i64::from(inserted))
@@ -348,12 +354,19 @@ impl Device {
     }
 
     /// Nothing is sent to an address any more: a provider with a connection to it closes that.
-    pub(crate) fn forget(&mut self, mut address: u64) {
+    ///
+    /// # Errors
+    /// It keeps the address for now, or for ever.
+    pub(crate) fn forget(&mut self, mut address: u64) -> std::result::Result<(), Denied> {
         // SAFETY: an open address vector, and one address that was inserted into it.
         unsafe {
-            if let Some(remove) = (*(*self.addresses.raw()).ops).remove {
-                // Those that cannot remove keep the entry, which is harmless.
-                remove(self.addresses.raw(), &mut address, 1, 0);
+            match (*(*self.addresses.raw()).ops)
+                .remove
+                .map(|remove| remove(self.addresses.raw(), &mut address, 1, 0))
+            {
+                Some(result) if [FI_EAGAIN, libc::EBUSY].contains(&-result) => Err(Denied::Again),
+                Some(result) => begun(result as isize),
+                None => Err(Denied::Failed(i64::from(FI_ENOSYS))),
             }
         }
     }

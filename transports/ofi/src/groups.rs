@@ -13,6 +13,7 @@
 //! what the provider said, at all members, too.
 
 use crate::abilities::{Stage, Stages};
+use crate::clock;
 use crate::contact::STUCK;
 use crate::device::Denied;
 use crate::packet::What;
@@ -173,7 +174,7 @@ impl Ofi {
             State::Joining(since) => {
                 self.slots.poll_group(place);
                 let joined = match self.slots.has_joined(place) {
-                    Joining::Waiting if since.elapsed() < JOINING => return false,
+                    Joining::Waiting if clock::since(since) < JOINING => return false,
                     Joining::Waiting => Joining::Failed(format!("not all have joined in {JOINING:?}")),
                     other => other,
                 };
@@ -195,7 +196,7 @@ impl Ofi {
             let group = self.groups.get(place).expect("the caller has looked");
             if let Some(running) = &group.running {
                 if let Some((since, number)) = running.failed {
-                    if since.elapsed() < NEWS {
+                    if clock::since(since) < NEWS {
                         return moved;
                     }
                     let why = self.slots.device_ref().reason(number);
@@ -214,7 +215,7 @@ impl Ofi {
                     Ok(()) => running.begun = true,
                     Err(Denied::Again) => return moved,
                     Err(Denied::Failed(number)) => {
-                        running.failed = Some((Instant::now(), number));
+                        running.failed = Some((clock::now(), number));
                         // As when it fails later.
                         self.suspect(place);
                     }
@@ -244,7 +245,7 @@ impl Ofi {
         });
         let room = room.max().unwrap_or(0) as usize;
         let group = self.groups.get(place).expect("the caller has looked");
-        group.waits_since = Instant::now();
+        group.waits_since = clock::now();
         group.running = Some(Running { program, token, stage: first, then, begun: false, failed: None });
         if matches!(outline.collective, Collective::Barrier) {
             // Nothing is touched, but there is always room.
@@ -274,7 +275,7 @@ impl Ofi {
         let Some(group) = self.groups.get(place) else { return };
         let Some(running) = &mut group.running else { return };
         if error != 0 {
-            running.failed = Some((Instant::now(), error));
+            running.failed = Some((clock::now(), error));
             self.suspect(place);
             return;
         }
@@ -365,7 +366,7 @@ impl Ofi {
         let Some(group) = self.groups.get(place) else { return false };
         let over = group.running.is_none() && group.queue.is_empty();
         let unused = !matches!(group.state, State::Joined);
-        if !(over && group.left.is_some_and(|since| unused || since.elapsed() >= LINGER)) {
+        if !(over && group.left.is_some_and(|since| unused || clock::since(since) >= LINGER)) {
             return false;
         }
         self.groups.list[place as usize] = None;
@@ -409,9 +410,11 @@ impl Ofi {
 
     /// Everybody is asked soon whether he is there.
     pub(crate) fn doubt_everybody(&mut self) {
-        let now = Instant::now();
+        let now = clock::now();
         let long_ago = now.checked_sub(crate::contact::SILENCE).unwrap_or(now);
-        self.peers.iter_mut().for_each(|peer| (peer.ask_at, peer.heard) = (now, long_ago));
+        for peer in self.peers.iter_mut().filter(|peer| !peer.gone) {
+            (peer.ask_at, peer.heard, peer.suspected) = (now, long_ago, true);
+        }
         self.next_round = now;
     }
 }
@@ -444,7 +447,7 @@ impl Offload for Ofi {
         }
         group.queue.push_back((Arc::clone(program), token));
         self.groups.active = true;
-        self.rests = false;
+        self.go_on();
         self.watch(whole.group.0, 1);
         self.run_in(whole.group.0);
     }
@@ -484,7 +487,7 @@ impl Offload for Ofi {
             queue: VecDeque::new(),
             running: None,
             watched: 0,
-            waits_since: Instant::now(),
+            waits_since: clock::now(),
             left: None,
         });
         Ok((GroupId(place), name))
@@ -494,10 +497,10 @@ impl Offload for Ofi {
         self.slots.join_group(group.0, cards)?;
         let of = self.groups.at(group);
         (of.name, of.members) = (name, members.to_vec());
-        of.waits_since = Instant::now();
+        of.waits_since = clock::now();
         of.state = State::Joining(of.waits_since);
         self.groups.active = true;
-        self.next_round = self.next_round.min(Instant::now() + STUCK / 2);
+        self.next_round = self.next_round.min(clock::now() + STUCK / 2);
         self.watch(group.0, 1);
         Ok(())
     }
@@ -512,7 +515,7 @@ impl Offload for Ofi {
     }
 
     fn leave_group(&mut self, group: GroupId) {
-        self.groups.at(group).left = Some(Instant::now());
+        self.groups.at(group).left = Some(clock::now());
         self.groups.active = true;
     }
 }

@@ -11,6 +11,7 @@
 
 pub mod abilities;
 pub mod card;
+pub mod clock;
 pub mod flow;
 pub mod offer;
 pub mod packet;
@@ -24,6 +25,7 @@ mod environment;
 mod groups;
 mod knock;
 mod library;
+mod losses;
 mod omni_path;
 mod one_sided;
 mod operations;

@@ -80,11 +80,13 @@ impl Ofi {
     }
 
     /// The number of a peer to which an operation may begin.
-    fn target(&self, id: PeerId) -> Result<u32, Refused> {
+    fn target(&mut self, id: PeerId) -> Result<u32, Refused> {
         let number = self.number(id)?;
         if self.peers[number as usize].gone {
             Err(Refused::Dead)
-        } else if self.waiting_for(number) >= MOST_WAITING {
+        } else if !self.has_place(number) {
+            Err(self.refused(number, Denied::Again))
+        } else if self.peers[number as usize].doubted || self.waiting_for(number) >= MOST_WAITING {
             Err(Refused::Full)
         } else {
             Ok(number)
@@ -115,7 +117,7 @@ impl Ofi {
         let short = !put && parts.iter().all(|(run, _)| run.length <= TOGETHER / 2);
         let mut parts = parts.into_iter().map(|(local, remote)| Piece { operation, to, local, remote, put });
         if waiting > 0 || short && self.may_read_together() {
-            self.waiting.extend(parts.map(|piece| (number, piece)));
+            self.wait(number, parts);
             // As many as a request takes are there: they need not wait for the end of the turn.
             if (waiting + 1..=waiting + more).contains(&self.reads_together) {
                 self.begin_waiting();
@@ -132,8 +134,7 @@ impl Ofi {
                     begun = true;
                 }
                 Err(Denied::Again) if begun => {
-                    self.waiting.push_back((number, piece));
-                    self.waiting.extend(parts.map(|piece| (number, piece)));
+                    self.wait(number, std::iter::once(piece).chain(parts));
                     return Ok(());
                 }
                 Err(Denied::Again) => {
@@ -148,6 +149,24 @@ impl Ofi {
             }
         }
         Ok(())
+    }
+
+    /// Keeps pieces for the library. Packets do not pass those of puts where they are promised not to.
+    fn wait(&mut self, number: u32, pieces: impl Iterator<Item = Piece>) {
+        for piece in pieces {
+            self.peers[number as usize].puts_waiting += u32::from(piece.put);
+            self.waiting.push_back((number, piece));
+        }
+        self.peers[number as usize].look_whether_shut(self.orders_puts);
+    }
+
+    /// A piece waits no more.
+    fn waits_no_more(&mut self, number: u32, piece: &Piece) {
+        if piece.put {
+            let peer = &mut self.peers[number as usize];
+            peer.puts_waiting -= 1;
+            peer.look_whether_shut(self.orders_puts);
+        }
     }
 
     /// Whether the library may have another request: messages have room beside them, so that news, and those whom others wait for,
@@ -171,11 +190,13 @@ impl Ofi {
     pub(crate) fn begin_waiting(&mut self) {
         // One turn of the list, which keeps its order for each peer: one that takes nothing holds up no other.
         let mut refusing = Vec::new();
+        let together = TOGETHER.min(self.longest_piece());
         let mut left = self.waiting.len();
         while left > 0 {
             let Some((number, piece)) = self.waiting.pop_front() else { return };
             left -= 1;
             if self.peers[number as usize].gone {
+                self.waits_no_more(number, &piece);
                 self.operations.piece_ended(piece.operation, false, 0);
                 continue;
             }
@@ -189,7 +210,7 @@ impl Ofi {
                 && let Some(&(other, next)) = self.waiting.front()
                 && other == number
                 && !(piece.put || next.put)
-                && bytes + next.local.length <= TOGETHER
+                && bytes + next.local.length <= together
             {
                 self.waiting.pop_front();
                 pieces[count] = next;
@@ -197,7 +218,10 @@ impl Ofi {
             }
             let pieces = &pieces[..count];
             match self.slots.begin(pieces) {
-                Ok(()) => self.requests += 1,
+                Ok(()) => {
+                    self.requests += 1;
+                    self.waits_no_more(number, &pieces[0]);
+                }
                 Err(Denied::Again) => {
                     refusing.push(number);
                     self.waiting.extend(pieces.iter().map(|&piece| (number, piece)));
@@ -205,6 +229,7 @@ impl Ofi {
                     let _ = self.refused(number, Denied::Again);
                 }
                 Err(Denied::Failed(_)) => {
+                    self.waits_no_more(number, &pieces[0]);
                     pieces.iter().for_each(|piece| self.operations.piece_ended(piece.operation, false, 0));
                 }
             }

@@ -1,6 +1,6 @@
 //! What stands in front of every message: who it is from, its place in the order, and what was received of the other way.
 //!
-//! 16 bytes, little-endian: key of the receiver (4), sender (4), sequence number (2), taken (2), arrived (2), kind (1), unused
+//! 16 bytes, little-endian: key of the receiver (4), sender (4), sequence number (2), taken (2), arrived (2), kind (1), era
 //! (1). Data goes on with the engine's header and the payload.
 //!
 //! Several packets that leave together ([`What::Many`]) have one prefix, with the number of the first. Each takes a multiple of eight
@@ -68,6 +68,8 @@ pub struct Prefix {
     pub taken: u16,
     /// Packets of the other way that have arrived, modulo 2^16.
     pub arrived: u16,
+    /// How often the sender has ended MPI or gone on, modulo 2^8: odd while it rests. Providers without order bring what it said before later.
+    pub era: u8,
     /// What follows.
     pub what: What,
 }
@@ -82,6 +84,7 @@ impl Prefix {
         bytes[10..12].copy_from_slice(&self.taken.to_le_bytes());
         bytes[12..14].copy_from_slice(&self.arrived.to_le_bytes());
         bytes[14] = self.what.code();
+        bytes[15] = self.era;
         bytes
     }
 
@@ -100,6 +103,7 @@ impl Prefix {
             sequence: short(8),
             taken: short(10),
             arrived: short(12),
+            era: bytes[15],
             what,
         })
     }
@@ -213,10 +217,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_emitted_is_parsed(key: u32, from: u32, numbers: [u16; 3], code in 1_u8..=7) {
+        fn what_is_emitted_is_parsed(key: u32, from: u32, numbers: [u16; 3], era: u8, code in 1_u8..=7) {
             let what = What::from_code(code).unwrap();
             let [sequence, taken, arrived] = numbers;
-            let prefix = Prefix { key, from: PeerId(from), sequence, taken, arrived, what };
+            let prefix = Prefix { key, from: PeerId(from), sequence, taken, arrived, era, what };
             let mut message = prefix.emit().to_vec();
             message.resize(HEAD, 0);
             prop_assert_eq!(Prefix::parse(&message), Some(prefix));
@@ -231,7 +235,7 @@ mod tests {
                 prop_assert!(together.has_room(payload.len(), message.len()));
                 together.put(&mut message, tagged(tag), payload.len(), |place| place.copy_from_slice(payload));
             }
-            let prefix = Prefix { key: 1, from: PeerId(2), sequence: 3, taken: 4, arrived: 5, what: What::News };
+            let prefix = Prefix { key: 1, from: PeerId(2), sequence: 3, taken: 4, arrived: 5, era: 6, what: What::News };
             let bytes = together.close(&mut message, prefix);
             prop_assert!(!together.has_room(0, bytes), "what is written fits into what was counted");
             let message = &message[..bytes];
@@ -256,7 +260,7 @@ mod tests {
                     prop_assert!(at + HEADER + length <= bytes.len());
                 }
                 prop_assert!(prefix.what != What::Data || bytes.len() >= HEAD);
-                prop_assert_eq!(&prefix.emit()[..15], &bytes[..15]);
+                prop_assert_eq!(&prefix.emit()[..], &bytes[..PREFIX]);
             }
         }
     }

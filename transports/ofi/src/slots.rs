@@ -190,6 +190,11 @@ impl Slots {
         self.holders.len()
     }
 
+    /// How many are not free.
+    pub(crate) fn in_use(&self) -> usize {
+        self.holders.len() - self.free.len()
+    }
+
     /// Makes more of them.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 mod arrival;
 mod company;
+mod ending;
 mod sending;
 
 pub(crate) use arrival::Place;
@@ -9,16 +10,19 @@ pub(crate) use company::Kept;
 
 use crate::bell::{OfiBell, WaitObject};
 use crate::card::{OfiCard, OfiDirectory};
+use crate::clock;
 use crate::contact::{Peer, STUCK};
 use crate::device::{Device, MOST_TOGETHER};
 use crate::flow::WINDOW;
 use crate::groups::Groups;
+use crate::losses::{Doubt, Mourned};
 use crate::offer::Carrier;
 use crate::one_sided::MOST_READING;
 use crate::operations::{OperationId, Operations};
-use crate::packet::{HEAD, PREFIX, What, header_at};
+use crate::packet::{HEAD, PREFIX, header_at};
 use crate::select::Wanted;
 use crate::slots::{Done, Piece, Slot, Slots};
+use crate::sys::{FI_ORDER_SAS, FI_ORDER_SAW};
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -52,8 +56,6 @@ const POSTED_AT_LEAST: usize = 48;
 
 /// Calls of progress without movement between looks at the clock.
 const IDLE_CALLS: u32 = 64;
-/// Calls of progress after the last words.
-const ATTEMPTS: u32 = 8;
 /// The number of nobody.
 const NO_PEER: u32 = u32::MAX;
 
@@ -140,10 +142,19 @@ pub struct Ofi {
     pub(crate) has_doors: bool,
     /// Somebody wants to end and waits for what is on its way.
     pub(crate) leaving: Cell<bool>,
-    /// This process has ended MPI and has not gone on since.
-    pub(crate) rests: bool,
-    /// Lost peers with operations that the library still has, and since when.
-    pub(crate) mourned: Vec<(Instant, u32)>,
+    /// How often this process has ended MPI or gone on, modulo 2^8, and when it has last ended it.
+    pub(crate) era: u8,
+    rests_since: Instant,
+    /// Lost peers of which the library may have something.
+    pub(crate) mourned: Vec<Mourned>,
+    /// Peers to which something has failed.
+    pub(crate) doubted: Vec<Doubt>,
+    /// Peers whose address the library has refused for now, and the address.
+    pub(crate) unplaced: Vec<(u32, Vec<u8>)>,
+    /// Whether messages from one peer come as they were sent.
+    pub(crate) keeps_order: bool,
+    /// Whether packets sent after a put are seen after it.
+    pub(crate) orders_puts: bool,
     /// Collectives that the provider runs.
     pub(crate) groups: Groups,
 }
@@ -195,17 +206,24 @@ impl Ofi {
             longest,
             inject,
             idle_calls: 0,
-            next_round: Instant::now() + STUCK,
-            clock: Instant::now(),
+            next_round: clock::now() + STUCK,
+            clock: clock::now(),
             has_doors: false,
             leaving: Cell::new(false),
-            rests: false,
+            era: 0,
+            rests_since: clock::now(),
             mourned: Vec::new(),
+            doubted: Vec::new(),
+            unplaced: Vec::new(),
+            keeps_order: false,
+            orders_puts: false,
             groups: Groups::default(),
         };
         if !ofi.slots.device_ref().offer().drives_a_device() {
             ofi.most_reading = MOST_READING;
         }
+        let order = ofi.slots.device_ref().offer().msg_order;
+        (ofi.keeps_order, ofi.orders_puts) = (order & FI_ORDER_SAS != 0, order & FI_ORDER_SAW != 0);
         ofi.company.gathers = ofi.slots.device_ref().offer().pays_calls();
         if ofi.company.gathers {
             ofi.reads_together = ofi.slots.device_ref().offer().runs.clamp(1, MOST_TOGETHER);
@@ -244,6 +262,11 @@ impl Ofi {
     /// Version and file of the library.
     pub fn library(&self) -> String {
         self.slots.device_ref().library()
+    }
+
+    /// Slots that are neither free nor posted for messages to come: with data of this process, or with packets that are not taken.
+    pub fn slots_in_use(&self) -> usize {
+        self.slots.in_use() - self.posted
     }
 
     fn grow(&mut self) -> Result<()> {
@@ -335,7 +358,7 @@ impl Transport for Ofi {
     }
 
     fn connect(&mut self, peer: PeerId) -> Result<()> {
-        self.rests = false;
+        self.go_on();
         self.introduce(peer).map(drop)
     }
 
@@ -423,6 +446,9 @@ impl Transport for Ofi {
             self.post_receives();
         }
         moved |= self.progress_groups();
+        if !self.doubted.is_empty() {
+            self.resolve_doubts(moved);
+        }
         if !self.due.is_empty() {
             self.tell_news();
         }
@@ -434,7 +460,7 @@ impl Transport for Ofi {
             self.idle_calls += 1;
             if awaited || self.idle_calls >= IDLE_CALLS || self.leaving.get() {
                 self.idle_calls = 0;
-                let now = Instant::now();
+                let now = clock::now();
                 self.clock = now;
                 if now >= self.next_round || self.leaving.get() {
                     self.next_round = now + STUCK / 2;
@@ -461,50 +487,25 @@ impl Transport for Ofi {
     }
 
     fn has_left(&self) -> bool {
-        let waits =
-            |peer: &Peer| !peer.gone && !peer.resting && (peer.in_flight > 0 || !peer.flow.has_left());
-        let waiting = self.operations.is_busy() || self.peers.iter().any(waits);
-        self.leaving.set(waiting);
-        !waiting
+        self.all_has_left()
     }
 
     fn rest(&mut self) {
-        self.rests = true;
-        let mut left: Vec<u32> = (0..self.peers.len() as u32).collect();
-        // What the provider has queued goes out when it is called, and what it refuses now it may take then; a few times is
-        // what can be done without waiting.
-        for _ in 0..ATTEMPTS {
-            left.retain(|&number| {
-                let peer = &self.peers[number as usize];
-                !(peer.gone || peer.resting || self.say(number, self.prefix(number, What::Rest), None))
-            });
-            self.progress();
-        }
+        self.tell_rest();
+    }
+
+    fn has_rested(&self) -> bool {
+        self.all_heard_of_rest()
     }
 
     fn give_up(&mut self, peer: PeerId) {
         if let Some(&number) = self.numbers.get(&peer.0) {
-            self.peers[number as usize].gone = true;
-            self.mourn(number);
+            self.part_from(number);
         }
     }
 
     fn declare_lost(&mut self, peer: PeerId) {
-        for number in 0..self.peers.len() as u32 {
-            let other = &self.peers[number as usize];
-            if other.gone || other.resting || other.id == peer {
-                continue;
-            }
-            for _ in 0..ATTEMPTS {
-                if self.say(number, self.prefix(number, What::Lost), Some(peer)) {
-                    break;
-                }
-                self.progress();
-            }
-        }
-        for _ in 0..ATTEMPTS {
-            self.progress();
-        }
+        self.tell_of_loss(peer);
     }
 
     fn lost(&mut self) -> Option<PeerId> {

@@ -46,6 +46,11 @@ struct Faults {
     held: u32,
     few: u32,
     late: u32,
+    no_place: u32,
+    broken: u32,
+    vanished: u32,
+    denied: u32,
+    no_removal: u32,
 }
 
 fn go_wrong(seed: u64, faults: Faults) {
@@ -462,6 +467,11 @@ fn world_of(seed: u64) -> bool {
         held: rate(&mut random, 600),
         few: rate(&mut random, 900),
         late: rate(&mut random, 600),
+        no_place: rate(&mut random, 800),
+        broken: 0,
+        vanished: 0,
+        denied: 0,
+        no_removal: rate(&mut random, 900),
     };
     let memory: Vec<Memory> = (0..processes)
         .map(|_| {
@@ -572,8 +582,8 @@ fn nothing_is_lost_or_left_whatever_a_provider_may_do() {
         }
     }
     let told = |what| PROVIDERS.iter().map(|provider| count(provider, what)).sum::<u64>();
-    let faults =
-        ["refused", "storms", "unregistered", "held", "reordered", "failed"].map(|what| (what, told(what)));
+    let faults = ["refused", "storms", "unregistered", "unplaced", "held", "reordered", "failed"]
+        .map(|what| (what, told(what)));
     println!("{worlds} worlds, {deaths} deaths: {faults:?}");
     assert!(
         worlds < 200 || deaths > 0 && faults.iter().all(|&(_, count)| count > worlds / 10),

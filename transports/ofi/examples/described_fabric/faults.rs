@@ -20,6 +20,16 @@ pub struct Faults {
     pub few: u32,
     /// An operation leaves later.
     pub late: u32,
+    /// An address is not taken, for now.
+    pub no_place: u32,
+    /// The connection breaks under a message or a request: it fails, though the other end lives.
+    pub broken: u32,
+    /// The connection breaks under a message that has left: it does not arrive, and nobody is told.
+    pub vanished: u32,
+    /// What is posted fails at once.
+    pub denied: u32,
+    /// An address is not taken out, for now.
+    pub no_removal: u32,
 }
 
 /// Longest storm, in calls.
@@ -55,6 +65,24 @@ impl World {
             self.note(profile, "unregistered");
         }
         lacks
+    }
+
+    /// Whether there is no place for an address just now.
+    pub(crate) fn lacks_place(&mut self, profile: usize) -> bool {
+        let lacks = self.happens(self.faults.no_place);
+        if lacks {
+            self.note(profile, "unplaced");
+        }
+        lacks
+    }
+
+    /// Whether the connection breaks, as it does at this rate.
+    pub(crate) fn breaks(&mut self, profile: usize, rate: u32) -> bool {
+        let breaks = self.happens(rate);
+        if breaks {
+            self.note(profile, "broken");
+        }
+        breaks
     }
 
     /// Looks until a completion or an operation is due, beyond the usual.

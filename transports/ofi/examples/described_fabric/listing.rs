@@ -74,8 +74,9 @@ fn describe(profile: &Profile, caps: u64) -> *mut fi_info {
         it.address = socket_address(0);
         (it.info.src_addr, it.info.src_addrlen) = (it.address.as_mut_ptr().cast(), it.address.len());
     }
-    it.info.nic = card();
+    it.info.nic = if profile.doors { null_mut() } else { card() };
     let order = if profile.ordered { FI_ORDER_SAS } else { 0 };
+    let order = order | if profile.writes_first { FI_ORDER_SAW } else { 0 };
     (it.tx.msg_order, it.rx.msg_order) = (order, order);
     (it.tx.inject_size, it.tx.size, it.rx.size) = (profile.inject, profile.sends, profile.receives);
     (it.tx.iov_limit, it.tx.rma_iov_limit, it.rx.iov_limit) = (4, 4, 4);

@@ -38,12 +38,25 @@ pub(crate) fn is_connected(world: &mut World, from: usize, to: u64) -> bool {
 /// Everything that the ends of a queue do when it is looked at.
 pub(crate) fn look(world: &mut World, queue: usize) {
     world.show_held(queue);
+    if world.queues[&queue].ends.iter().any(|at| world.ends[at].door.is_some()) {
+        answer_at_the_doors(world, queue);
+    }
     for at in world.queues[&queue].ends.clone() {
         let end = world.ends.get_mut(&at).expect("it is bound to the queue");
         end.callers.values_mut().for_each(|looks| *looks = looks.saturating_sub(1));
         end.sends.iter_mut().for_each(|operation| operation.late = operation.late.saturating_sub(1));
         leave(world, at);
         arrive(world, at);
+    }
+}
+
+/// Whoever knocks need not wait: now and then the list of those who have is emptied.
+fn answer_at_the_doors(world: &mut World, queue: usize) {
+    let queue = world.queues.get_mut(&queue).expect("an open queue");
+    queue.looks += 1;
+    if queue.looks.is_multiple_of(64) {
+        let doors = queue.ends.iter().filter_map(|at| world.ends[at].door.as_ref());
+        doors.for_each(|door| while door.accept().is_ok() {});
     }
 }
 
@@ -66,9 +79,22 @@ fn go(world: &mut World, at: usize, operation: Operation) {
     let profile = world.profile(at);
     operation.work.locals().into_iter().for_each(|local| world.check(at, local));
     let Some(&target) = world.numbers.get(&operation.to) else {
+        if profile.deaf {
+            world.note(world.ends[&at].profile, "orphans");
+            return world.orphans.push((at, operation));
+        }
         let error = world.nobody();
         return finish(world, at, &operation, error);
     };
+    let place = world.ends[&at].profile;
+    if world.breaks(place, world.faults.broken) {
+        let error = world.nobody();
+        return finish(world, at, &operation, error);
+    }
+    let is_message = matches!(operation.work, Work::Message { .. } | Work::Copied { .. });
+    if is_message && world.breaks(place, world.faults.vanished) {
+        return finish(world, at, &operation, 0);
+    }
     let message = match &operation.work {
         Work::Message { from, tag } => Some((bytes_of(*from), *tag)),
         Work::Copied { bytes, tag } => Some((bytes.clone(), *tag)),

@@ -8,6 +8,7 @@ use crate::world::{End, Queue, Region, Vector, misuse, world};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::collections::{HashMap, VecDeque};
 use std::ffi::{c_int, c_void};
+use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::AsRawFd;
 use std::ptr::null_mut;
 use weft_ofi::sys::*;
@@ -159,8 +160,14 @@ unsafe extern "C" fn open_queue(
         .then(|| EventFd::from_value_and_flags(0, EfdFlags::EFD_NONBLOCK).expect("a descriptor"));
     let made = hand_out(fid_cq { fid: base(&QUEUE), ops: &transfer::OF_QUEUE.0 });
     world.open(made as usize, "a completion queue", place, &[domain as usize]);
-    let queue =
-        Queue { size: wanted.size, entries: VecDeque::new(), held: Vec::new(), ends: Vec::new(), wait };
+    let queue = Queue {
+        size: wanted.size,
+        entries: VecDeque::new(),
+        held: Vec::new(),
+        ends: Vec::new(),
+        looks: 0,
+        wait,
+    };
     world.queues.insert(made as usize, queue);
     // SAFETY: room for the answer.
     unsafe { *out = made };
@@ -232,6 +239,7 @@ unsafe extern "C" fn open_endpoint(
         sends: VecDeque::new(),
         receives: VecDeque::new(),
         inbox: VecDeque::new(),
+        door: PROFILES[place].doors.then(door),
         callers: HashMap::new(),
         sending: 0,
         receiving: 0,
@@ -274,6 +282,13 @@ unsafe extern "C" fn enable(endpoint: *mut fid, command: c_int, _argument: *mut 
     0
 }
 
+/// Where a provider over the kernel's sockets listens.
+fn door() -> TcpListener {
+    let door = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port of this host");
+    door.set_nonblocking(true).expect("it need not wait");
+    door
+}
+
 /// Bytes of an address, by its form. The number of the end is in the last eight of them.
 fn address_bytes(profile: &Profile) -> usize {
     match profile.addr_format {
@@ -303,7 +318,11 @@ unsafe extern "C" fn getname(endpoint: *mut fid, out: *mut c_void, length: *mut 
     if !end.enabled {
         misuse("an endpoint is asked for its address before it was enabled");
     }
-    let bytes = address(profile, end.number);
+    let mut bytes = address(profile, end.number);
+    if let Some(door) = &end.door {
+        let port = door.local_addr().expect("it listens").port();
+        bytes[2..4].copy_from_slice(&port.to_be_bytes());
+    }
     // SAFETY: room of the length that is given, which is looked at first.
     unsafe {
         let room = std::mem::replace(&mut *length, bytes.len());
@@ -324,7 +343,8 @@ unsafe extern "C" fn insert(
     _context: *mut c_void,
 ) -> c_int {
     let mut world = world();
-    let profile = world.profile(vector as usize);
+    let place = world.look_up(vector as usize);
+    let profile = &PROFILES[place];
     if count != 1 {
         misuse("addresses are inserted one by one");
     }
@@ -344,6 +364,9 @@ unsafe extern "C" fn insert(
         Some(u64::from_le_bytes(bytes[bytes.len() - 8..].try_into().expect("eight bytes")))
     };
     let Some(number) = number else { return 0 };
+    if world.lacks_place(place) {
+        return [-FI_EAGAIN, -libc::ENOMEM][world.below(2)];
+    }
     let vector = world.vectors.get_mut(&(vector as usize)).expect("an open address vector");
     let place = vector.places.len() as u64 ^ if profile.table { 0 } else { OPAQUE };
     vector.places.insert(place, (number, false));
@@ -354,14 +377,21 @@ unsafe extern "C" fn insert(
 
 unsafe extern "C" fn remove(vector: *mut fid_av, places: *mut u64, count: usize, _flags: u64) -> c_int {
     let mut world = world();
-    world.look_up(vector as usize);
+    let profile = world.look_up(vector as usize);
+    let refused = world.faults.no_removal;
+    if world.happens(refused) {
+        world.note(profile, "not removed");
+        return -libc::EBUSY;
+    }
     for at in 0..count {
         // SAFETY: a list of so many.
         let place = unsafe { *places.add(at) };
         let entry =
             world.vectors.get_mut(&(vector as usize)).and_then(|vector| vector.places.get_mut(&place));
         let Some((number, removed)) = entry else { misuse("an address is removed that is not there") };
-        *removed = true;
+        if std::mem::replace(removed, true) {
+            misuse("an address is removed twice");
+        }
         let number = *number;
         motion::cancel(&mut world, vector as usize, number);
     }

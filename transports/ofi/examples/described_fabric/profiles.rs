@@ -31,6 +31,8 @@ pub(crate) struct Profile {
     pub(crate) receives: usize,
     /// Whether what is sent by one end to another stays in order.
     pub(crate) ordered: bool,
+    /// Whether that is said of messages that follow writes, too.
+    pub(crate) writes_first: bool,
     pub(crate) table: bool,
     /// Whether an operation can tell when it is visible.
     pub(crate) delivery: bool,
@@ -47,6 +49,10 @@ pub(crate) struct Profile {
     pub(crate) foreign: bool,
     /// Whether what an end that is closed was asked for ends only when its address is removed.
     pub(crate) silent: bool,
+    /// Whether what goes to an end that is closed is refused for now, and does not end before its address is removed.
+    pub(crate) deaf: bool,
+    /// Whether the kernel's sockets carry everything: no device, and ends that listen.
+    pub(crate) doors: bool,
 }
 
 const MESSAGES: u64 = FI_MSG | FI_TAGGED | FI_SEND | FI_RECV | FI_LOCAL_COMM | FI_REMOTE_COMM;
@@ -68,6 +74,7 @@ const PLAIN: Profile = Profile {
     sends: 1024,
     receives: 1024,
     ordered: true,
+    writes_first: false,
     table: true,
     delivery: true,
     wait: false,
@@ -77,6 +84,8 @@ const PLAIN: Profile = Profile {
     late: 2,
     foreign: false,
     silent: false,
+    deaf: false,
+    doors: false,
 };
 
 pub(crate) static PROFILES: &[Profile] = &[
@@ -113,6 +122,7 @@ pub(crate) static PROFILES: &[Profile] = &[
         key_bytes: 4,
         addr_format: FI_ADDR_CXI,
         inject: 192,
+        writes_first: true,
         progress: Progress::Leaving,
         late: 0,
         foreign: true,
@@ -158,6 +168,26 @@ pub(crate) static PROFILES: &[Profile] = &[
         connects: 40,
         progress: Progress::Leaving,
         foreign: true,
+        ..PLAIN
+    },
+    // fi_tcp(7): the kernel's sockets, which connect again without a word when nobody is there any more, and listen. Its messages are
+    // shorter than those of the real one, so that not everything fits into one.
+    Profile {
+        name: "sockets",
+        domain: "eth0",
+        addr_format: FI_SOCKADDR_IN,
+        protocol: FI_PROTO_XNET,
+        longest: 9000,
+        sends: 24,
+        receives: 64,
+        writes_first: true,
+        wait: true,
+        progress: Progress::Leaving,
+        connects: 3,
+        software: true,
+        silent: true,
+        deaf: true,
+        doors: true,
         ..PLAIN
     },
     // fi_rxd(7) over a device: messages only, in any order.

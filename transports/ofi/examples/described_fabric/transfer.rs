@@ -115,11 +115,15 @@ fn post(endpoint: *mut fid_ep, needs: u64, to: u64, context: *mut c_void, work: 
     if let Some(refused) = world.refuses(place) {
         return refused;
     }
+    let denied = world.faults.denied;
+    if world.breaks(place, denied) {
+        return -(world.nobody() as isize);
+    }
     if sending >= profile.sends || sending + receiving >= world.queues[&queue].size {
         world.note(place, "full");
         return -(FI_EAGAIN as isize);
     }
-    if !motion::is_connected(&mut world, at, number) {
+    if profile.deaf && !world.numbers.contains_key(&number) || !motion::is_connected(&mut world, at, number) {
         world.note(place, "unconnected");
         return -(FI_EAGAIN as isize);
     }

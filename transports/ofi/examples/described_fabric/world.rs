@@ -7,6 +7,7 @@ use crate::profiles::{PROFILES, Profile};
 use nix::sys::eventfd::EventFd;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt::Display;
+use std::net::TcpListener;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use weft_ofi::sys::*;
@@ -74,6 +75,8 @@ pub(crate) struct Queue {
     /// Those that are told after so many looks.
     pub(crate) held: Vec<(u32, Entry)>,
     pub(crate) ends: Vec<usize>,
+    /// How often it was looked at.
+    pub(crate) looks: u32,
     /// Readable when there is something to look at.
     pub(crate) wait: Option<EventFd>,
 }
@@ -179,6 +182,8 @@ pub(crate) struct End {
     pub(crate) sends: VecDeque<Operation>,
     pub(crate) receives: VecDeque<Receive>,
     pub(crate) inbox: VecDeque<Arrival>,
+    /// Where a provider over sockets listens.
+    pub(crate) door: Option<TcpListener>,
     /// Ends that want a connection, and how often this one must look until there is one.
     pub(crate) callers: HashMap<u64, u32>,
     /// Places of its queues that are taken.
@@ -203,7 +208,7 @@ pub(crate) struct World {
     pub(crate) ends: HashMap<usize, End>,
     /// Open ends by number.
     pub(crate) numbers: HashMap<u64, usize>,
-    /// Requests to ends that were closed, of providers that do not tell: by the end that made them.
+    /// What was for ends that were closed, of providers that do not tell: by the end that has it under way.
     pub(crate) orphans: Vec<(usize, Operation)>,
     contexts: BTreeMap<usize, Claim>,
     counts: Vec<BTreeMap<&'static str, u64>>,

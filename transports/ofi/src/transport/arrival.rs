@@ -1,6 +1,8 @@
 //! What has ended: messages that came, sends and operations that are over.
 
 use super::{Ofi, Use};
+use crate::clock;
+use crate::contact::Missing;
 use crate::packet::{HEAD, PREFIX, Prefix, What, parts};
 use crate::slots::{Done, Slot, Work};
 use weft_types::PeerId;
@@ -8,14 +10,14 @@ use weft_types::PeerId;
 /// Where a packet lies that has arrived: its header and what follows in a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
-    pub(super) slot: Slot,
+    pub(crate) slot: Slot,
     pub(super) at: u32,
     pub(super) end: u32,
 }
 
 impl Ofi {
     /// A packet of a slot is taken.
-    pub(super) fn let_go(&mut self, slot: Slot) {
+    pub(crate) fn let_go(&mut self, slot: Slot) {
         let untaken = &mut self.untaken[slot.index()];
         *untaken -= 1;
         if *untaken == 0 {
@@ -44,7 +46,7 @@ impl Ofi {
                 peer.in_flight -= 1;
                 peer.stuck = None;
                 if !good {
-                    self.lose(number);
+                    self.doubt(number);
                 }
             }
             Use::Operation(operation) => {
@@ -71,13 +73,22 @@ impl Ofi {
         // Whoever cannot be found cannot be answered either.
         let Ok(number) = self.introduce(prefix.from) else { return false };
         let peer = &mut self.peers[number as usize];
-        if peer.gone && !matches!(prefix.what, What::Data | What::Many) {
-            return false;
+        if peer.gone {
+            if !matches!(prefix.what, What::Rest | What::Lost | What::Broken) {
+                self.answer_lost(number);
+            }
+            if !matches!(prefix.what, What::Data | What::Many) {
+                return false;
+            }
         }
+        let peer = &mut self.peers[number as usize];
         peer.heard = self.clock;
         peer.asked = false;
         peer.flow.told(prefix.taken, prefix.arrived);
-        peer.resting = prefix.what == What::Rest;
+        // What was said before comes later where there is no order; of somebody who was not heard yet anything is new.
+        if self.keeps_order || !peer.is_known || prefix.era.wrapping_sub(peer.era) as i8 >= 0 {
+            (peer.is_known, peer.era, peer.resting) = (true, prefix.era, prefix.era & 1 == 1);
+        }
         match prefix.what {
             What::Data | What::Many => {
                 let mut sequence = prefix.sequence;
@@ -101,7 +112,11 @@ impl Ofi {
             What::News | What::Rest => {}
             What::Ask => {
                 if peer.missing.is_none() && peer.flow.lacks(prefix.sequence) {
-                    peer.missing = Some((self.clock, prefix.sequence));
+                    peer.missing = Some(Missing {
+                        since: clock::now(),
+                        number: peer.flow.seen().1,
+                        next: prefix.sequence,
+                    });
                 }
                 self.news_are_due(number);
             }

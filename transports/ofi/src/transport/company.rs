@@ -13,6 +13,7 @@
 //! and it may compute for long. So the owner hears of the refusal, and a call that waits for its message does not end before it has left.
 
 use super::{Ofi, Use};
+use crate::clock;
 use crate::packet::{Together, What};
 use crate::slots::Slot;
 use std::time::Duration;
@@ -141,14 +142,16 @@ impl Ofi {
         self.leave_all();
     }
 
-    /// Whether the library has refused something that it may take without a word of its own.
+    /// Whether the library has refused something that it may take without a word of its own, or a time goes on that nobody tells the end of.
     pub(super) fn is_refused(&mut self) -> bool {
         let peers = &self.peers;
         self.company.unreached.retain(|&number| {
             let peer = &peers[number as usize];
             !(peer.reached || peer.gone)
         });
-        !(self.company.peers.is_empty() && self.company.unreached.is_empty() && self.waiting.is_empty())
+        let packets = self.company.peers.is_empty() && self.company.unreached.is_empty();
+        let nothing = packets && self.waiting.is_empty() && self.due.is_empty() && self.doubted.is_empty();
+        !nothing || self.posted == 0
     }
 
     /// Whether the library has refused packets that wait, not long ago.
@@ -156,7 +159,7 @@ impl Ofi {
     pub(super) fn holds_back(&self) -> bool {
         let fresh = |&number: &u32| {
             let since = self.peers[number as usize].stuck;
-            since.is_some_and(|since| since.elapsed() < INSISTENCE)
+            since.is_some_and(|since| clock::since(since) < INSISTENCE)
         };
         self.company.peers.iter().any(fresh)
     }
@@ -214,7 +217,7 @@ impl Ofi {
         let kept = peer.kept.as_mut().expect("there is one now");
         kept.together.put(self.slots.bytes_mut(kept.slot, room), header, len, fill);
         peer.flow.was_sent();
-        self.rests = false;
+        self.go_on();
         if !waits {
             // It counts as sent already: what does not leave now is offered again.
             let _ = self.let_leave(number);

@@ -1,10 +1,10 @@
 //! What goes to a peer: packets of the engine, and words between the transports.
 
 use super::{LEAST_INLINE, Ofi, Use};
+use crate::clock;
 use crate::device::Denied;
 use crate::packet::{HEAD, PREFIX, Prefix, What, header_bytes};
 use crate::slots::Slot;
-use std::time::Instant;
 use weft_api::Refused;
 use weft_types::PeerId;
 use weft_wire::Header;
@@ -13,7 +13,15 @@ impl Ofi {
     pub(crate) fn prefix(&self, number: u32, what: What) -> Prefix {
         let peer = &self.peers[number as usize];
         let (taken, arrived) = peer.flow.seen();
-        Prefix { key: peer.key, from: self.me, sequence: peer.flow.next(), taken, arrived, what }
+        Prefix {
+            key: peer.key,
+            from: self.me,
+            sequence: peer.flow.next(),
+            taken,
+            arrived,
+            era: self.era,
+            what,
+        }
     }
 
     /// Sends a message that lies in a slot; the slot is the library's, or free again.
@@ -36,18 +44,19 @@ impl Ofi {
 
     pub(crate) fn refused(&mut self, number: u32, denied: Denied) -> Refused {
         match denied {
+            _ if self.peers[number as usize].gone => Refused::Dead,
             Denied::Again => {
                 // Also while a send is under way: one that a provider took on a connection that closed then may never end.
                 let peer = &mut self.peers[number as usize];
-                peer.stuck.get_or_insert_with(Instant::now);
+                peer.stuck.get_or_insert_with(clock::now);
                 if !peer.reached {
                     self.company.waits_to_reach(number);
                 }
                 Refused::Full
             }
             Denied::Failed(_) => {
-                self.lose(number);
-                Refused::Dead
+                self.doubt(number);
+                Refused::Full
             }
         }
     }
@@ -56,6 +65,13 @@ impl Ofi {
     ///
     /// Always by a slot: of a message without one nobody learns to whom it failed.
     pub(crate) fn say(&mut self, number: u32, prefix: Prefix, named: Option<PeerId>) -> bool {
+        if self.peers[number as usize].doubted && !self.peers[number as usize].gone {
+            return false;
+        }
+        if !self.has_place(number) {
+            self.refused(number, Denied::Again);
+            return false;
+        }
         if self.let_leave(number).is_err() {
             return false;
         }
@@ -78,7 +94,7 @@ impl Ofi {
             let number = self.due[at];
             let peer = &self.peers[number as usize];
             // News alone do not wake a process that rests.
-            let what = if self.rests { What::Rest } else { What::News };
+            let what = if self.rests() { What::Rest } else { What::News };
             if peer.gone || peer.resting || self.say(number, self.prefix(number, what), None) {
                 self.due.swap_remove(at);
                 self.peers[number as usize].due = false;
@@ -93,11 +109,27 @@ impl Ofi {
     }
 
     /// Ready for another packet to a peer.
-    fn sendable(&self, number: u32) -> std::result::Result<(), Refused> {
+    fn sendable(&mut self, number: u32) -> std::result::Result<(), Refused> {
+        let peer = &self.peers[number as usize];
+        if peer.shut {
+            self.opens(number)
+        } else if peer.flow.has_room() {
+            Ok(())
+        } else {
+            Err(Refused::Full)
+        }
+    }
+
+    /// As [`Ofi::sendable`], of a peer that cannot be sent to as things are.
+    #[cold]
+    fn opens(&mut self, number: u32) -> std::result::Result<(), Refused> {
+        if !self.peers[number as usize].gone && !self.has_place(number) {
+            return Err(self.refused(number, Denied::Again));
+        }
         let peer = &self.peers[number as usize];
         if peer.gone {
             Err(Refused::Dead)
-        } else if peer.flow.has_room() {
+        } else if !peer.shut && peer.flow.has_room() {
             Ok(())
         } else {
             Err(Refused::Full)
@@ -120,8 +152,8 @@ impl Ofi {
             return Ok(());
         }
         let mut message = [0; HEAD + LEAST_INLINE];
+        self.go_on();
         let prefix = self.prefix(number, What::Data).emit();
-        self.rests = false;
         message[..PREFIX].copy_from_slice(&prefix);
         message[PREFIX..HEAD].copy_from_slice(&header_bytes(header));
         message[HEAD..bytes].copy_from_slice(payload);
@@ -148,8 +180,8 @@ impl Ofi {
         self.sendable(number)?;
         let Some(fill) = self.keep(number, header, len, fill)? else { return Ok(()) };
         let slot = self.slot_for_data().ok_or(Refused::Full)?;
+        self.go_on();
         let prefix = self.prefix(number, What::Data).emit();
-        self.rests = false;
         let message = self.slots.bytes_mut(slot, HEAD + len);
         message[..PREFIX].copy_from_slice(&prefix);
         message[PREFIX..HEAD].copy_from_slice(&header_bytes(header));

@@ -2,6 +2,8 @@
 //! on outwards (Karonis et al., *Exploiting hierarchy in parallel computer networks to optimize collective operation
 //! performance*, 2000). A message crosses a level as seldom as can be.
 
+pub(crate) mod pipelined;
+
 use crate::barrier;
 use crate::call::{Call, Group, Vector};
 use crate::circulant::{Split, skips};

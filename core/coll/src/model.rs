@@ -476,7 +476,8 @@ impl<'m> Estimate<'m> {
         self.count(copies * part.messages, copies * part.moved, copies * part.waits);
     }
 
-    fn count(&mut self, messages: f64, moved: f64, waits: f64) {
+    /// Messages, bytes and waits of all ranks together.
+    pub(crate) fn count(&mut self, messages: f64, moved: f64, waits: f64) {
         self.messages += messages;
         self.moved += moved;
         self.waits += waits;

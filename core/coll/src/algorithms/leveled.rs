@@ -1,6 +1,6 @@
 //! Algorithms over the levels of a layout.
 
-use super::{NONE, bytes_of, commutes, vector, wrong};
+use super::{NONE, SEGMENT, bytes_of, commutes, vector, wrong};
 use crate::call::{Call, Group};
 use crate::leveled;
 use crate::model::Model;
@@ -47,6 +47,22 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
         write: |b, call, group, model| {
             let &Call::Bcast { root, bytes } = call else { wrong(call) };
             leveled::bcast(b, group, model, root, bytes);
+        },
+    },
+    Algorithm {
+        name: "pipelined-levels",
+        operations: &["bcast"],
+        source: "Karonis et al., 2000, in segments through all levels",
+        parameters: SEGMENT,
+        applies: |call, group, model| {
+            has_levels(call, group, model) && bytes_of(call) > model.shortest() as f64
+        },
+        estimate: |estimate, call, group, model| {
+            leveled::pipelined::bcast_estimate(estimate, group, model, bytes_of(call) as u64);
+        },
+        write: |b, call, group, model| {
+            let &Call::Bcast { root, bytes } = call else { wrong(call) };
+            leveled::pipelined::bcast(b, group, model, root, bytes);
         },
     },
     Algorithm {

@@ -16,17 +16,21 @@
 //!
 //! - **exchanged** (longer payloads of more than two that share cores, of one block for each): each block lies where its writer has read last. In
 //!   two phases a result comes back where the contribution lay of which it was made.
+//! - **by cores** (longer allreduces where several members are bound to one core): see [`by_cores`].
 //!
 //! Reductions combine in the order of ranks, from the right: the last two by a loop with three operands, the others onto that.
 //! Every element is combined at one place or by the same loops in the same order everywhere, so the results of all
 //! members are the same bit for bit, signs and payloads of not-a-numbers included.
 
+mod by_cores;
 mod contest;
+mod cores;
 mod cut;
 mod long;
 mod script;
 
 pub use contest::{Contest, Course, Plan, is_contested};
+pub use cores::Cores;
 pub use cut::{Room, is_one_round, is_sooner_by_messages};
 pub use long::{BlockingRun, Desk};
 use script::{Own, Phase};
@@ -127,6 +131,8 @@ pub enum Writers {
     All,
     /// This member alone, which reads nothing in it, and attends to it.
     Alone,
+    /// Any, and what this one writes is read on its own core only. The longest payload has so many bytes.
+    Near(usize),
     /// Any.
     Any,
 }
@@ -164,6 +170,8 @@ pub struct Exchanged {
     pub returned: u64,
     /// The members whose blocks go one way only: they have read there last what this one writes again.
     pub one_way: u64,
+    /// Whether others than the one that a block is for read it, too.
+    pub is_shared: bool,
 }
 
 /// The own blocks of a round, and those of others that they are made of.
@@ -174,6 +182,8 @@ pub trait Exchange {
     fn goes_past(&mut self, member: u32, len: usize) -> bool;
     /// The contribution of a member of which results are made.
     fn heard(&self, member: u32, len: usize) -> &[u8];
+    /// A long payload that is there.
+    fn payload(&self, member: u32, round: u64, len: usize) -> &[u8];
 }
 
 impl Payload {
@@ -201,6 +211,8 @@ pub trait Slots {
     fn has_room_for_blocks(&mut self, round: u64, what: Exchanged) -> bool;
     /// Those that have to go on before, one bit each.
     fn behind_with_blocks(&self, round: u64, what: Exchanged) -> u64;
+    /// A round in which blocks are exchanged and this member writes none.
+    fn pass_blocks(&mut self, round: u64, what: Exchanged);
     /// Lets `work` write the own blocks of a round that has room.
     fn exchange(&mut self, round: u64, what: Exchanged, work: impl FnOnce(&mut dyn Exchange));
     /// Shows the payload to the others.
@@ -245,6 +257,8 @@ pub trait Payloads {
     fn get(&self, member: u32, round: u64, long: bool, len: usize) -> &[u8];
     /// The block of a member for this one in a round in which blocks are exchanged.
     fn block(&self, member: u32, round: u64, len: usize) -> &[u8];
+    /// The block of a member for another one, who may be any but the writer.
+    fn block_for(&self, member: u32, reader: u32, round: u64, len: usize) -> &[u8];
     /// Fetches what will be read soon, without waiting for it. Nothing but the time depends on it.
     fn fetch(&self, _bytes: &[u8]) {}
 }

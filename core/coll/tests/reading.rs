@@ -51,7 +51,7 @@ impl World {
         let inputs = (0..size).map(|_| (0..len).map(|_| noise(&mut self.seed) as u8).collect()).collect();
         let plan: Plan = (shape, bytes, element, inputs, in_place);
         let crowded = self.node.crowded;
-        let room = Room { slot: SLOT, in_two_phases: in_two_phases(SLOT, size as usize), block: 0, crowded };
+        let room = Room { in_two_phases: in_two_phases(SLOT, size as usize), ..Room::alike(SLOT, crowded) };
         let mut running: Vec<Option<Running>> = (0..size).map(|_| None).collect();
         let mut ended: Vec<Option<Outcome>> = vec![None; size as usize];
         let mut idle = 0;

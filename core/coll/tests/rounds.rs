@@ -2,17 +2,49 @@
 
 mod cells;
 
-use cells::{Arguments, Member, Node, Plan, arguments, block_bytes, in_two_phases, noise, per_block, shapes};
+use cells::{
+    Arguments, Member, Node, Plan, arguments_in_order, block_bytes, in_two_phases, noise, per_block, shapes,
+};
 use proptest::prelude::*;
 use weft_coll::Group;
-use weft_coll::rounds::{Outcome, Room, Run, Script, Shape, is_one_round, is_sooner_by_messages};
+use weft_coll::rounds::{
+    BlockingRun, Cores, Outcome, Room, Run, Script, Shape, is_one_round, is_sooner_by_messages,
+};
 
 /// A member's call under way, its arguments and its result.
-type Running = (Run, Arguments, Option<Vec<u8>>);
+type Running = (BlockingRun, Arguments, Option<Vec<u8>>);
 
 /// Several calls one after the other; members go on in random order, each as soon as it is done. The seed says also whether they share cores (odd)
 /// and have blocks to exchange (no multiple of 3). Answers how many contributions were exchanged.
-fn run_all(size: u32, slot: usize, calls: &[(usize, u32, usize, u64, bool)], mut seed: u64) -> usize {
+fn run_all(size: u32, slot: usize, calls: &[(usize, u32, usize, u64, bool)], seed: u64) -> usize {
+    run_on(&vec![0; size as usize], true, slot, calls, seed).exchanged
+}
+
+/// What calls did.
+struct Done {
+    /// Contributions that were exchanged.
+    exchanged: usize,
+    /// Calls of members that went core by core.
+    by_cores: usize,
+    /// Bytes of exchanged blocks that went from core to core.
+    crossed: u64,
+}
+
+/// The same of members with those seats; `known`: as they know.
+fn run_on(
+    seats: &[u32],
+    known: bool,
+    slot: usize,
+    calls: &[(usize, u32, usize, u64, bool)],
+    mut seed: u64,
+) -> Done {
+    let (size, cores) = (seats.len() as u32, if known { Cores::of(seats) } else { Cores::default() });
+    // The order of cores by their first members, and of members in each.
+    let first = |seat: u32| seats.iter().position(|&other| other == seat);
+    let mut by_cores: Vec<usize> = (0..seats.len()).collect();
+    by_cores.sort_by_key(|&member| (first(seats[member]), member));
+    let in_order: Vec<usize> = (0..seats.len()).collect();
+    let mut counted = 0;
     let (crowded, exchanges) = (seed % 2 == 1, size > 2 && !seed.is_multiple_of(3));
     let mut node = Node::new(size, slot);
     let plans: Vec<Plan> = calls
@@ -26,7 +58,9 @@ fn run_all(size: u32, slot: usize, calls: &[(usize, u32, usize, u64, bool)], mut
         })
         .collect();
     let block = if exchanges { block_bytes(slot, size as usize) } else { 0 };
-    let room = Room { slot, in_two_phases: in_two_phases(slot, size as usize), block, crowded };
+    let in_two_phases = in_two_phases(slot, size as usize);
+    let room = Room { slot, in_two_phases, block, crowded, near: slot, cores };
+    (node.crowded, node.seats) = (crowded, seats.to_vec());
     let mut at = vec![0; size as usize];
     let mut running: Vec<Option<Running>> = (0..size).map(|_| None).collect();
     let mut idle = 0;
@@ -40,8 +74,15 @@ fn run_all(size: u32, slot: usize, calls: &[(usize, u32, usize, u64, bool)], mut
                 && !matches!(shape, Shape::Gather { root } | Shape::Reduce { root } if *root != me as u32);
             let script = Script::new(*shape, group, *bytes as u64, *element, in_place, room);
             assert!(script.fits(room.most(size)));
-            let (arguments, expected) = arguments(*shape, me, inputs, *bytes, in_place);
-            (Run::begin(script, &member), arguments, expected)
+            counted += usize::from(script.goes_by_cores());
+            let order = if script.goes_by_cores() { &by_cores } else { &in_order };
+            let (arguments, expected) = arguments_in_order(*shape, me, inputs, *bytes, in_place, order);
+            let run = match script.goes_by_cores() {
+                true => BlockingRun::begin(script, &mut member),
+                // Nothing is contested here.
+                false => BlockingRun::Payloads(Run::begin(script, &member)),
+            };
+            (run, arguments, expected)
         });
         match run.step(&mut member, arguments) {
             Outcome::Done => {
@@ -63,7 +104,7 @@ fn run_all(size: u32, slot: usize, calls: &[(usize, u32, usize, u64, bool)], mut
             outcome @ (Outcome::Strayed(_) | Outcome::Unread(_)) => panic!("{outcome:?}"),
         }
     }
-    node.exchanged_in_all()
+    Done { exchanged: node.exchanged_in_all(), by_cores: counted, crossed: node.crossed() }
 }
 
 #[test]
@@ -107,6 +148,51 @@ fn long_calls_of_members_that_share_cores_give_what_the_definition_says() {
             ];
             assert!(run_all(size, 64 << 10, &calls, seed) > 40 * size as usize, "by exchanged blocks");
         }
+    }
+}
+
+#[test]
+fn what_members_of_one_core_have_is_combined_there() {
+    let cores = [
+        &[1, 1, 1, 2][..],
+        &[3, 1, 1, 1, 3],
+        &[1, 2, 3, 1, 2, 3, 1, 2, 3],
+        &[1, 1, 1, 2, 2, 2],
+        &[1, 2, 1, 2, 1, 2, 1, 2],
+        &[1, 1, 1, 1, 1, 1, 1, 2],
+        &[1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 1],
+    ];
+    for (seats, seed) in cores.into_iter().flat_map(|seats| [7, 11, 13].map(|seed| (seats, seed))) {
+        let size = seats.len();
+        // One piece and several, one call after another, of all shapes, in place and not, to one root and to others.
+        let calls: Vec<_> = [40_000, 66_000, 70_001, 90_000, 300_000]
+            .iter()
+            .enumerate()
+            .flat_map(|(turn, &bytes)| {
+                let element = [1, 8, 24, 4, 16][turn];
+                let others = [4, 5, 6].map(|shape| (shape, turn as u32, bytes / 8, element, turn % 2 == 1));
+                let alone = [(7, 0, bytes, element, false), (7, 0, bytes, 8, true)];
+                alone.into_iter().chain(others).chain([(7, 0, bytes / 2, 4, turn % 2 == 0)])
+            })
+            .collect();
+        let counted = run_on(seats, true, 64 << 10, &calls, seed).by_cores;
+        assert!(counted >= 8 * size, "{seats:?}: {counted} calls went core by core");
+    }
+}
+
+#[test]
+fn what_goes_from_core_to_core_is_one_sum_for_each_and_its_result() {
+    let bytes = 96_000;
+    for (seats, cores) in
+        [(&[1, 2, 1, 2, 1, 2, 1, 2][..], 2), (&[1, 2, 3, 1, 2, 3, 1, 2, 3], 3), (&[1, 1, 1, 2], 2)]
+    {
+        let crossed = |known| run_on(seats, known, 64 << 10, &[(7, 0, bytes, 8, false)], 7).crossed;
+        let (members, bytes) = (seats.len() as u64, bytes as u64);
+        // Contributions of each member to all of other cores, and results back.
+        let pairs: u64 =
+            (0..seats.len()).map(|one| seats.iter().filter(|&&seat| seat != seats[one]).count() as u64).sum();
+        assert_eq!(crossed(false), 2 * pairs * bytes / members, "{seats:?}");
+        assert_eq!(crossed(true), 2 * (cores - 1) * bytes, "{seats:?}");
     }
 }
 
@@ -187,6 +273,10 @@ fn members_that_share_cores_exchange_blocks_where_that_is_faster() {
     assert_eq!([32, 64].map(|kib| rounds(root, 4, kib, 0)), [1, 2]);
     // A piece is as long as the blocks are.
     assert_eq!([128, 256].map(|kib| rounds(Shape::Alltoall, 4, kib, 128 << 10)), [1, 2]);
+    // So long ones are exchanged, too, but for what is the same for all.
+    assert_eq!([8, 1].map(|mib| rounds(Shape::ReduceScatter, 4, mib << 10, 128 << 10)), [82, 8]);
+    assert_eq!([512, 1024].map(|kib| rounds(Shape::Alltoall, 8, kib, 64 << 10)), [8, 16]);
+    assert_eq!([512, 1024].map(|kib| rounds(Shape::Allgather, 4, kib, 128 << 10)), [4, 4]);
     // Short forms leave to scripts what is exchanged.
     let short = |kib: u64, block| is_one_round(Shape::Alltoall, 3, kib << 10, 300 << 10, block);
     assert_eq!([5, 7].map(|kib| (short(kib, 0), short(kib, 128 << 10))), [(true, true), (true, false)]);
@@ -204,6 +294,17 @@ proptest! {
         seed in 1_u64..,
     ) {
         run_all(size, slot, &calls, seed);
+    }
+
+    /// The same where it is known who shares a core with whom.
+    #[test]
+    fn calls_core_by_core_do_not_mix_with_others(
+        seats in prop::collection::vec(1_u32..4, 3..=9),
+        slot in prop::sample::select(vec![4096_usize, 16384, 32768]),
+        calls in prop::collection::vec((0_usize..9, 0_u32..16, 0_usize..70_000, prop::sample::select(vec![1_u64, 4, 8, 16]), any::<bool>()), 1..10),
+        seed in 1_u64..,
+    ) {
+        run_on(&seats, true, slot, &calls, seed | 1);
     }
 }
 

@@ -9,8 +9,8 @@ use crate::engine::{Engine, State};
 use crate::schedule::Arguments;
 use weft_coll::Group;
 use weft_coll::rounds::{
-    Contest, Desk, Exchange, Exchanged, Operands, Outcome, Payload, Payloads, Room, Run, Script, Shape,
-    Slots, Target, Term, Writers,
+    Contest, Cores, Desk, Exchange, Exchanged, Operands, Outcome, Payload, Payloads, Room, Run, Script,
+    Shape, Slots, Target, Term, Writers,
 };
 use weft_datatype::{Kernel, Memory, RecvBuf, SendBuf};
 use weft_shm::rounds::{CELLS, IN_CELL, MOST_MEMBERS, MOST_WITH_CORES, Sort, Way, wanted_slot_bytes};
@@ -24,6 +24,8 @@ pub struct Rounds {
     readers: Option<weft_shm::Readers>,
     contest: Contest,
     desk: Desk,
+    /// Which members share a core.
+    cores: Cores,
 }
 
 impl Engine {
@@ -89,15 +91,18 @@ impl Engine {
         let block = shm.pool()?.block(block, bytes).ok_or_else(|| no_block(block))?;
         let readers = shm.readers(me, peers.iter().copied());
         let cells = shm.join_rounds(block, me, peers.iter().copied())?;
-        Ok(Rounds { cells, readers, contest: Contest::default(), desk: Desk::default() })
+        let (contest, desk) = (Contest::default(), Desk::default());
+        Ok(Rounds { cells, readers, contest, desk, cores: Cores::default() })
     }
 
-    /// Adds the memory for long payloads that one member took.
+    /// Adds the memory for long payloads that one member took. All have said before to which core they are bound
+    /// ([`weft_shm::Rounds::say_seat`]), or nobody has.
     ///
     /// # Errors
     /// As [`Engine::join_rounds`].
     pub fn add_slots(&mut self, block: u64, rounds: &mut Rounds) -> Result<()> {
         rounds.cells.add_slots(self.slots(block, rounds.cells.members())?);
+        rounds.cores = Cores::of(&rounds.cells.seats());
         Ok(())
     }
 
@@ -233,6 +238,8 @@ impl Rounds {
             in_two_phases: self.cells.slot_bytes_in_two_phases(),
             block: self.cells.block_bytes(),
             crowded,
+            near: self.cells.near_bytes(),
+            cores: self.cores,
         }
     }
 
@@ -314,6 +321,10 @@ impl Payloads for View<'_> {
         self.0.block(member, round, len)
     }
 
+    fn block_for(&self, member: u32, reader: u32, round: u64, len: usize) -> &[u8] {
+        self.0.block_for(member, reader, round, len)
+    }
+
     #[inline]
     fn fetch(&self, bytes: &[u8]) {
         weft_shm::rounds::fetch(bytes);
@@ -335,12 +346,16 @@ impl Exchange for Blocks<'_> {
     fn heard(&self, member: u32, len: usize) -> &[u8] {
         self.0.heard(member, len)
     }
+
+    fn payload(&self, member: u32, round: u64, len: usize) -> &[u8] {
+        self.0.payload(member, round, len)
+    }
 }
 
 /// What the cells need to know of blocks.
 fn blocks(what: Exchanged) -> weft_shm::rounds::Exchanged {
-    let Exchanged { read, until, made_of, returned, one_way } = what;
-    weft_shm::rounds::Exchanged { read, until, made_of, returned, one_way }
+    let Exchanged { read, until, made_of, returned, one_way, is_shared } = what;
+    weft_shm::rounds::Exchanged { read, until, made_of, returned, one_way, is_shared }
 }
 
 /// What the cells need to know of a payload.
@@ -351,6 +366,7 @@ fn sort(payload: &Payload) -> Sort {
             Writers::All => Sort::Exchanged,
             Writers::Alone => Sort::Alone,
             Writers::Any => Sort::Single,
+            Writers::Near(longest) => Sort::Near { longest },
         },
     }
 }
@@ -388,6 +404,10 @@ impl Slots for Rounds {
 
     fn behind_with_blocks(&self, round: u64, what: Exchanged) -> u64 {
         self.cells.behind_with_blocks(round, blocks(what))
+    }
+
+    fn pass_blocks(&mut self, round: u64, what: Exchanged) {
+        self.cells.pass_blocks(round, blocks(what));
     }
 
     fn exchange(&mut self, round: u64, what: Exchanged, work: impl FnOnce(&mut dyn Exchange)) {

@@ -72,6 +72,12 @@ fn member(me: u32, ranks: u32, oversubscribed: bool, seed: u64, mut engine: Engi
     for communicator in 0..3 {
         let block = agree(&mut engine, me, ranks, false, &post);
         let mut rounds = engine.join_rounds(block, me, &peers).expect("joined");
+        // Several of one core, and one or two of others, as all know before there are slots.
+        rounds.cells_here().say_seat(u32::from(me == 1) + 1);
+        let barrier = (Shape::Barrier, 0, 1);
+        let arguments = Arguments::new(Memory::none(), Memory::none());
+        let mut call = BlockingRoundsCall::new(&mut rounds, barrier, arguments, None, false).expect("fits");
+        finish(&mut engine, &mut rounds, &mut call, oversubscribed);
         for number in 0..120_u64 {
             let (kind, root) = (random.below(9), random.below(u64::from(ranks)) as u32);
             let most = match random.below(40) {

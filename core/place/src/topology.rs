@@ -21,6 +21,19 @@ pub enum Level {
     Machine,
 }
 
+/// The core of which all of `cpus` are threads, as the number of its first CPU, whichever of them are given; `None` when they are of
+/// several, or there are none.
+pub fn core_of(system: &dyn System, cpus: &CpuSet) -> Option<usize> {
+    let first = |cpu: usize| {
+        let folder = format!("/sys/devices/system/cpu/cpu{cpu}/topology");
+        let read = |file: &str| system.read(&format!("{folder}/{file}"))?.trim().parse::<CpuSet>().ok();
+        let threads = read("core_cpus_list").or_else(|| read("thread_siblings_list"));
+        threads.and_then(|threads| threads.first().copied()).unwrap_or(cpu)
+    };
+    let core = first(*cpus.first()?);
+    cpus.iter().all(|&cpu| first(cpu) == core).then_some(core)
+}
+
 /// One logical CPU and where it sits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cpu {
@@ -198,6 +211,22 @@ pub(crate) mod tests {
         );
         assert_eq!(topology.numa_node(&"2-3".parse().expect("a list")), Some(0));
         assert_eq!(topology.numa_node(&"3-4".parse().expect("a list")), None);
+    }
+
+    #[test]
+    fn threads_of_one_core_are_recognised() {
+        let mut files = BTreeMap::new();
+        for (cpu, threads) in [(0, "0,2"), (2, "0,2"), (1, "1,3"), (3, "1,3")] {
+            files.insert(
+                format!("/sys/devices/system/cpu/cpu{cpu}/topology/core_cpus_list"),
+                format!("{threads}\n"),
+            );
+        }
+        let of = |list: &str| core_of(&Snapshot(files.clone()), &list.parse().expect("a list"));
+        assert_eq!(["0", "2", "0,2", "3"].map(of), [Some(0), Some(0), Some(0), Some(1)]);
+        assert_eq!(["0-1", "0-3", ""].map(of), [None, None, None]);
+        assert_eq!(core_of(&Snapshot::default(), &all(2)), None, "a kernel that tells nothing");
+        assert_eq!(core_of(&Snapshot::default(), &"1".parse().expect("a list")), Some(1));
     }
 
     #[test]

@@ -398,6 +398,27 @@ impl Rounds {
         self.memory.exchange(round, what, &mut self.distance)
     }
 
+    /// A round in which blocks are exchanged and this member writes none.
+    pub fn pass_blocks(&mut self, round: u64, what: Exchanged) {
+        self.memory.pass_blocks(round, what);
+    }
+
+    /// Says to which core this member is bound, as a number that is the same at all members and not 0; 0: to none. Before all agree on slots.
+    pub fn say_seat(&self, seat: u32) {
+        self.memory.say_seat(seat);
+    }
+
+    /// What each member has said of its seat. The same at all members once all have agreed on slots.
+    pub fn seats(&self) -> Vec<u32> {
+        self.memory.seats()
+    }
+
+    /// Bytes of the longest payload that only members of the writer's core read.
+    #[inline]
+    pub fn near_bytes(&self) -> usize {
+        self.memory.near_bytes()
+    }
+
     /// Bytes of a block that each member gives to each in an attended call; 0: none are exchanged. The same at all members.
     #[inline]
     pub fn block_bytes(&self) -> usize {
@@ -413,6 +434,9 @@ impl Rounds {
 
     #[inline(never)]
     fn begin_long(&mut self, bytes: usize, sort: Sort) -> Writing {
+        if matches!(sort, Sort::Near { .. }) {
+            return Writing::USUAL;
+        }
         let writing = match self.memory.home(bytes, sort) {
             Home::Own => self.distance.begin(bytes),
             // What goes to and fro is quickly written, near or far.

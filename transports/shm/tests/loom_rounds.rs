@@ -279,7 +279,7 @@ fn exchanged(view: View, calls: &[Blocks]) {
         let has_results = !matches!(call, Blocks::Parts);
         let one_way = if root == Some(other) { 1 << other } else { 0 };
         let returned = if has_results { 1 << other } else { 0 };
-        let what = Exchanged { read: round, until, made_of, returned, one_way };
+        let what = Exchanged { read: round, until, made_of, returned, one_way, is_shared: false };
         assert!(made_of.is_some() || places.unread() <= round, "all that came before is read");
         let lent = if made_of.is_some() { 0 } else { places.lent() };
         view.wait_until(|| {

@@ -1,6 +1,6 @@
 //! Into which pieces a call is cut, and in how many phases it goes: all members cut a call alike, short forms and scripts too.
 
-use super::Shape;
+use super::{Cores, Shape};
 
 /// What more members than two would read in a flat reduction, beyond what two read, from which it goes in two phases: what takes
 /// as long as the second wait.
@@ -35,8 +35,16 @@ const LEAST_PIECE: u64 = 8192;
 /// Bytes of a block for each member from which on a call in one phase is exchanged block by block, where there is room for that. Shorter ones lie
 /// in the nearest caches anyhow, and a short form is sooner there (8 members, 8 KiB for each: 20 and 23 us).
 const EXCHANGED_FROM: u64 = 2 << 10;
-/// Bytes of the blocks of all members for all to which it is: beyond, all is fetched from memory, and fewer longer pieces are better.
-const EXCHANGED_TO: u64 = 8 << 20;
+/// Bytes of the blocks of all members for all to which it is: of what is the same for all, and else. Beyond that was not measured. Pieces are no shorter
+/// than of payloads since both have half a ring (four members 128 KiB for each and 96). Far cores (a line .17 us) beside much other work,
+/// payloads / exchanged: 8 members, alltoall 256 KiB 7.1 / 1.9 ms, 512 KiB 16 / 4.9, reduce-scatter 4.5 / .45 and 13 / 3.1; 4 members, 1 MiB 5.0 / 1.1 and
+/// 4.2 / .29, but allgather 2.0 / 2.7.
+const EXCHANGED_TO: u64 = 64 << 20;
+const EXCHANGED_ALIKE_TO: u64 = 8 << 20;
+/// Members of one core from which on allreduces go core by core. Far cores (a line .17 us) beside much other work, in two phases / core by core, us: 8 members
+/// 16 KiB 22 / 13, 32 KiB 26 / 17, 64 KiB 38 / 27, 128 KiB 62 / 57, 256 KiB 113 / 102, 512 KiB 580 / 190; but of 4, two to a core, 64 KiB 14 / 14,
+/// 256 KiB 41 / 45, 512 KiB 79 / 87: there a core has to read as much either way, and its members wait for one that combines.
+const BY_CORES_FROM: u32 = 3;
 /// Most members that exchange what is the same for all: each writes it once for every other.
 const ALIKE_AMONG: u32 = 5;
 /// A broadcast to one other goes by a message from here to there: memory of a message goes to and fro between the two, that of
@@ -55,17 +63,21 @@ pub struct Room {
     pub block: usize,
     /// Whether members share cores, so that each wait costs a change of processes. The same at all members.
     pub crowded: bool,
+    /// Bytes of the longest payload for members of the writer's core; two fit.
+    pub near: usize,
+    /// Which members share a core, where all are bound to theirs.
+    pub cores: Cores,
 }
 
 impl Room {
     /// Bytes of the longest payload of any call of so many members.
     pub fn most(self, members: u32) -> usize {
-        self.slot.max(self.in_two_phases).max(self.block * members as usize)
+        self.slot.max(self.in_two_phases).max(self.block * members as usize).max(self.near)
     }
 
     /// The same for all calls.
     pub fn alike(slot: usize, crowded: bool) -> Room {
-        Room { slot, in_two_phases: slot, block: 0, crowded }
+        Room { slot, in_two_phases: slot, block: 0, crowded, near: 0, cores: Cores::default() }
     }
 }
 
@@ -83,14 +95,32 @@ pub fn is_one_round(shape: Shape, members: u32, bytes: u64, slot: usize, block: 
 /// Whether a call in one phase is exchanged block by block; `block`: of the [`Room`]. The same for short forms and scripts.
 #[inline]
 fn is_exchanged(shape: Shape, members: u32, bytes: u64, block: usize) -> bool {
-    let may_be = match shape {
-        Shape::Alltoall | Shape::ReduceScatter => true,
-        Shape::Allgather => members <= ALIKE_AMONG,
-        _ => false,
+    let most = match shape {
+        Shape::Alltoall | Shape::ReduceScatter => EXCHANGED_TO,
+        Shape::Allgather if members <= ALIKE_AMONG => EXCHANGED_ALIKE_TO,
+        _ => return false,
     };
     let members = u64::from(members);
     let all = bytes.saturating_mul(members * members);
-    block > 0 && may_be && bytes >= EXCHANGED_FROM * members && all <= EXCHANGED_TO
+    block > 0 && bytes >= EXCHANGED_FROM * members && all <= most
+}
+
+/// Whether a call goes core by core ([`super::by_cores`]): what goes in two phases otherwise. The same at all members.
+fn is_by_cores(shape: Shape, members: u32, bytes: u64, element: u64, room: &Room) -> bool {
+    let more = bytes.saturating_mul(u64::from(members).saturating_sub(2));
+    matches!(shape, Shape::Allreduce)
+        && more >= TWO_PHASES_FROM_EXCHANGED
+        && room.cores.is_known()
+        && room.cores.most() >= BY_CORES_FROM
+        && room.block > 0
+        && element <= LONG_ELEMENT
+        && longest_by_cores(element, room) > 0
+}
+
+/// Bytes of the longest piece of such a call: each core combines a part, which fits a block.
+fn longest_by_cores(element: u64, room: &Room) -> u64 {
+    let parts = room.block as u64 / element * element * u64::from(room.cores.count());
+    parts.min(room.near as u64) / element * element
 }
 
 /// Whether a call that could go by rounds is over sooner by messages. The same at all members.
@@ -131,12 +161,18 @@ pub(super) struct Cut {
     pub two_phases: bool,
     /// Whether payloads are exchanged block by block.
     pub exchanges: bool,
+    /// Whether the call goes core by core.
+    pub by_cores: bool,
 }
 
 impl Cut {
     /// Cuts a call of so many bytes a block (see [`super::Script::new`]).
     pub(super) fn of(shape: Shape, members: u32, bytes: u64, element: u64, room: Room) -> Cut {
         let blocks = shape.blocks(members);
+        if is_by_cores(shape, members, bytes, element, &room) {
+            let (piece, pieces) = cut(bytes, element, longest_by_cores(element, &room), 1);
+            return Cut { piece, pieces, two_phases: false, exchanges: false, by_cores: true };
+        }
         let from = match shape {
             _ if !room.crowded => TWO_PHASES_FROM,
             Shape::Allreduce if room.block > 0 => TWO_PHASES_FROM_EXCHANGED,
@@ -165,10 +201,15 @@ impl Cut {
             _ if room.crowded || two_phases => 1,
             _ => pieces_for_overlap(shape, members, bytes),
         };
-        let pieces = bytes.div_ceil(fits).max(several).max(1);
-        let piece = bytes.div_ceil(pieces).next_multiple_of(64).div_ceil(element) * element;
-        let piece = piece.min(fits).min(bytes.max(1)).max(1);
-        let pieces = bytes.div_ceil(piece).max(1);
-        Cut { piece, pieces, two_phases, exchanges }
+        let (piece, pieces) = cut(bytes, element, fits, several);
+        Cut { piece, pieces, two_phases, exchanges, by_cores: false }
     }
+}
+
+/// Pieces of about the same length, of at most `fits` bytes and as many as `several` at least: bytes of one, and how many.
+fn cut(bytes: u64, element: u64, fits: u64, several: u64) -> (u64, u64) {
+    let pieces = bytes.div_ceil(fits).max(several).max(1);
+    let piece = bytes.div_ceil(pieces).next_multiple_of(64).div_ceil(element) * element;
+    let piece = piece.min(fits).min(bytes.max(1)).max(1);
+    (piece, bytes.div_ceil(piece).max(1))
 }

@@ -15,6 +15,7 @@
 //! While the two ways are compared ([`super::contest`]) calls through the payloads begin and end with the same words, and all tell how long they
 //! took from the one to the other; where members share cores each takes its own time, and tells with the last call.
 
+use super::by_cores::ByCores;
 use super::contest::{Course, Plan};
 use super::script::Script;
 use super::{
@@ -42,11 +43,16 @@ pub enum BlockingRun {
     Payloads(Run),
     /// By reading, or timed.
     Long(Long),
+    /// Core by core.
+    ByCores(ByCores),
 }
 
 impl BlockingRun {
     /// Begins a call.
     pub fn begin<S: Readers>(script: Script, slots: &mut S) -> BlockingRun {
+        if script.goes_by_cores() {
+            return BlockingRun::ByCores(ByCores::begin(script, slots));
+        }
         let (shape, bytes) = (script.shape(), script.bytes());
         let contested =
             is_contested(shape, script.group().size, bytes, script.is_in_place(), slots.is_crowded());
@@ -65,6 +71,7 @@ impl BlockingRun {
         match self {
             BlockingRun::Payloads(run) => run.step(slots, operands),
             BlockingRun::Long(long) => long.step(slots, operands),
+            BlockingRun::ByCores(run) => run.step(slots, operands),
         }
     }
 
@@ -73,6 +80,7 @@ impl BlockingRun {
         match self {
             BlockingRun::Payloads(run) => run.missing(slots),
             BlockingRun::Long(long) => long.missing(slots),
+            BlockingRun::ByCores(run) => run.missing(slots),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The rounds of a call: what a member writes in each and what it makes of the others'.
 
 use super::cut::{Cut, Room};
-use super::{Exchange, Exchanged, Operands, Payloads, Shape, Target, Term, Writers, block_of};
+use super::{Cores, Exchange, Exchanged, Operands, Payloads, Shape, Target, Term, Writers, block_of};
 use crate::call::Group;
 use crate::partition::Partition;
 
@@ -10,7 +10,7 @@ const FETCHED: usize = 16 << 10;
 /// Fewest of them that are: fewer are under way at the same time anyhow.
 const FETCHED_FROM: usize = 2048;
 /// Bytes of a result that is made aside at a time.
-const AT_A_TIME: usize = 4096;
+pub(super) const AT_A_TIME: usize = 4096;
 
 /// The other members, beginning with the next one: so not all read from the same one at a time, whose cache answers one after the other.
 #[inline]
@@ -38,6 +38,7 @@ pub struct Script {
     cut: Cut,
     long: bool,
     crowded: bool,
+    cores: Cores,
 }
 
 /// How the own payload of a round is written.
@@ -63,7 +64,8 @@ impl Script {
     pub fn new(shape: Shape, group: Group, bytes: u64, element: u64, in_place: bool, room: Room) -> Script {
         let element = element.max(1);
         let cut = Cut::of(shape, group.size, bytes, element, room);
-        Script { shape, group, bytes, element, in_place, cut, long: false, crowded: room.crowded }
+        let (crowded, cores) = (room.crowded, room.cores);
+        Script { shape, group, bytes, element, in_place, cut, long: false, crowded, cores }
     }
 
     /// The same, told how much a short payload holds.
@@ -161,19 +163,31 @@ impl Script {
         self.cut.exchanges
     }
 
+    /// Whether it goes core by core ([`super::by_cores`]).
+    pub fn goes_by_cores(&self) -> bool {
+        self.cut.by_cores
+    }
+
+    /// Who shares a core with whom.
+    pub(super) fn cores(&self) -> &Cores {
+        &self.cores
+    }
+
     /// How the payload of a round goes from member to member, where it is exchanged. `first`: the first round of the call;
     /// `read`: this member has read those below.
     pub(super) fn exchanged(&self, first: u64, round: u64, read: u64) -> Exchanged {
         let (phase, piece) = self.of(round);
         if !self.cut.two_phases {
-            return Exchanged { read, until: first + round, made_of: None, returned: 0, one_way: 0 };
+            let until = first + round;
+            return Exchanged { read, until, made_of: None, returned: 0, one_way: 0, is_shared: false };
         }
         let (returned, one_way) = match self.shape {
             Shape::Reduce { root } if root != self.group.rank => (1 << root, 1 << root),
             _ => (self.others(), 0),
         };
         let made_of = (phase == Phase::Results).then(|| first + self.parts_round(piece));
-        Exchanged { read, until: first + self.results_round(piece), made_of, returned, one_way }
+        let until = first + self.results_round(piece);
+        Exchanged { read, until, made_of, returned, one_way, is_shared: false }
     }
 
     fn everyone(&self) -> u64 {
@@ -213,7 +227,7 @@ impl Script {
     }
 
     /// Where a piece begins in its block, and its bytes.
-    fn range(&self, piece: u64) -> (u64, usize) {
+    pub(super) fn range(&self, piece: u64) -> (u64, usize) {
         let begin = piece * self.cut.piece;
         (begin, (self.bytes - begin).min(self.cut.piece) as usize)
     }

@@ -7,7 +7,13 @@ use weft_coll::rounds::{
     Term,
 };
 
+use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
+
 const CELLS: u64 = 8;
+
+/// A block that came to a core: the core, who wrote it for whom, and the round.
+type Fetched = (u32, u32, u32, u64);
 
 /// A round with a long payload, and where in its ring it begins and ends.
 type Place = (u64, usize, usize);
@@ -33,8 +39,15 @@ pub(crate) struct Node {
     blocks: Vec<Vec<Vec<Vec<u8>>>>,
     /// By member and place that is exchanged: one more than the round in which it reads there last, and than that which others may read there.
     exchanged: Vec<[(u64, u64); 2]>,
+    /// By member and cell: whether others than the one for whom a block is may read it.
+    shared: Vec<[bool; CELLS as usize]>,
     /// By member: contributions that it exchanged.
     exchanges: Vec<usize>,
+    /// The core of each member, to count what goes from core to core.
+    pub(crate) seats: Vec<u32>,
+    /// Blocks that came from another core, each once for a core, and their bytes.
+    fetched: RefCell<HashSet<Fetched>>,
+    crossed: Cell<u64>,
     /// What members can read of one another.
     pub(crate) memories: Vec<Memory>,
 }
@@ -74,6 +87,10 @@ impl Node {
             paired: vec![[0; 2]; size],
             blocks: vec![vec![vec![Vec::new(); size]; CELLS as usize]; size],
             exchanged: vec![[(0, 0); 2]; size],
+            seats: vec![0; size],
+            fetched: RefCell::default(),
+            crossed: Cell::new(0),
+            shared: vec![[false; CELLS as usize]; size],
             exchanges: vec![0; size],
             memories: (0..size)
                 .map(|_| Memory { contest: Contest::at_once(), reads: u64::MAX, ..Memory::default() })
@@ -86,6 +103,11 @@ impl Node {
     /// Contributions that were exchanged block by block.
     pub(crate) fn exchanged_in_all(&self) -> usize {
         self.exchanges.iter().sum()
+    }
+
+    /// Bytes of blocks that went from core to core: what a core has fetched it has.
+    pub(crate) fn crossed(&self) -> u64 {
+        self.crossed.get()
     }
 }
 
@@ -154,18 +176,39 @@ impl Exchange for Blocks<'_> {
     fn goes_past(&mut self, member: u32, _: usize) -> bool {
         (self.round + u64::from(member)).is_multiple_of(2)
     }
+    fn payload(&self, member: u32, round: u64, len: usize) -> &[u8] {
+        Member::payload(self.node, self.me, member, round, len)
+    }
     fn heard(&self, member: u32, len: usize) -> &[u8] {
         let parts = self.what.made_of.expect("only results are made of contributions");
-        Member::block(self.node, self.me, member, parts, len)
+        Member::block(self.node, self.me, (member, self.me as u32), parts, len)
     }
 }
 
 impl Member<'_> {
-    fn block(node: &Node, me: usize, member: u32, round: u64, len: usize) -> &[u8] {
+    fn payload(node: &Node, me: usize, member: u32, round: u64, len: usize) -> &[u8] {
+        let cell = (round % CELLS) as usize;
+        assert_eq!(
+            node.stamps[member as usize][cell].0,
+            round + 1,
+            "read before it is there, or overwritten"
+        );
+        assert!(node.finished[me] <= round, "read after the reader said that it has finished");
+        &node.payloads[member as usize][cell][..len]
+    }
+
+    /// What the first of two gave to the second.
+    fn block(node: &Node, me: usize, (member, to): (u32, u32), round: u64, len: usize) -> &[u8] {
         let (member, cell) = (member as usize, (round % CELLS) as usize);
         assert_eq!(node.stamps[member][cell].0, round + 1, "read before it is there, or overwritten");
         assert!(node.finished[me] <= round, "read after the reader said that it has finished");
-        &node.blocks[member][cell][me][..len]
+        let shared = to as usize == me || node.shared[member][cell];
+        assert!(shared, "a block of two that others may not read");
+        let here = node.seats[me];
+        if node.seats[member] != here && node.fetched.borrow_mut().insert((here, member as u32, to, round)) {
+            node.crossed.set(node.crossed.get() + len as u64);
+        }
+        &node.blocks[member][cell][to as usize][..len]
     }
 
     /// What has to be over before blocks are exchanged: rounds that this member has read, and that others have finished.
@@ -180,7 +223,10 @@ impl Member<'_> {
 
 impl Payloads for Member<'_> {
     fn block(&self, member: u32, round: u64, len: usize) -> &[u8] {
-        Member::block(self.node, self.me as usize, member, round, len)
+        Member::block(self.node, self.me as usize, (member, self.me), round, len)
+    }
+    fn block_for(&self, member: u32, reader: u32, round: u64, len: usize) -> &[u8] {
+        Member::block(self.node, self.me as usize, (member, reader), round, len)
     }
     fn get(&self, member: u32, round: u64, long: bool, len: usize) -> &[u8] {
         let (node, cell) = (&self.node, (round % CELLS) as usize);
@@ -243,15 +289,24 @@ impl Slots for Member<'_> {
         let behind = others.filter(|&other| unread > what.read || self.node.finished[other] < free);
         behind.fold(0, |all, member| all | 1 << member)
     }
-    fn exchange(&mut self, round: u64, what: Exchanged, work: impl FnOnce(&mut dyn Exchange)) {
-        assert!(self.has_room_for_blocks(round, what));
+    fn pass_blocks(&mut self, round: u64, what: Exchanged) {
         let me = self.me as usize;
         if what.made_of.is_none() {
             let number = self.node.exchanges[me] % 2;
             self.node.exchanges[me] += 1;
-            let lent = if what.one_way != 0 { round + 1 } else { 0 };
+            let lent = match what.is_shared {
+                true => what.until + 1,
+                false if what.one_way != 0 => round + 1,
+                false => 0,
+            };
             self.node.exchanged[me][number] = (what.until + 1, lent);
         }
+    }
+    fn exchange(&mut self, round: u64, what: Exchanged, work: impl FnOnce(&mut dyn Exchange)) {
+        assert!(self.has_room_for_blocks(round, what));
+        let me = self.me as usize;
+        self.pass_blocks(round, what);
+        self.node.shared[me][(round % CELLS) as usize] = what.is_shared;
         work(&mut Blocks { node: self.node, me, round, what });
     }
     fn publish(&mut self, round: u64, signature: u16) {
@@ -434,10 +489,22 @@ pub(crate) fn arguments(
     bytes: usize,
     in_place: bool,
 ) -> (Arguments, Option<Vec<u8>>) {
+    arguments_in_order(shape, me, inputs, bytes, in_place, &(0..inputs.len()).collect::<Vec<_>>())
+}
+
+/// The same where reductions combine in that order of members.
+pub(crate) fn arguments_in_order(
+    shape: Shape,
+    me: usize,
+    inputs: &[Vec<u8>],
+    bytes: usize,
+    in_place: bool,
+    order: &[usize],
+) -> (Arguments, Option<Vec<u8>>) {
     let size = inputs.len();
     let folded = || -> Vec<u8> {
         (0..inputs[0].len())
-            .map(|at| (0..size).map(|member| inputs[member][at]).reduce(op).expect("members"))
+            .map(|at| order.iter().map(|&member| inputs[member][at]).reduce(op).expect("members"))
             .collect()
     };
     let gathered = || -> Vec<u8> { inputs.iter().flat_map(|input| input[..bytes].to_vec()).collect() };

@@ -3,6 +3,7 @@
 use super::{Agreement, Needed, OnNode, Without};
 use crate::process::Process;
 use std::cell::Cell;
+use weft_boot::machine::{LiveSystem, allowed_cpus};
 use weft_coll::{Call, Vector};
 use weft_datatype::{Datatype, Memory, PredefinedOp};
 use weft_engine::{Arguments, Begin, Operation, Reduction, RequestId, Rounds};
@@ -17,6 +18,11 @@ impl Process {
     pub fn agree_on_memory(&mut self, comm: Handle, needed: Needed) -> Result<Agreement> {
         let of = self.comms.get(comm)?;
         let (rank, size) = (of.rank.0, of.size);
+        if let (Needed::Slots, OnNode::Ready(rounds)) = (needed, &of.node.way) {
+            // All have said so when they have agreed.
+            let core = weft_place::topology::core_of(&LiveSystem, &allowed_cpus());
+            rounds.cells_here().say_seat(core.map_or(0, |core| core as u32 + 1));
+        }
         let blocks = match rank {
             _ if !self.engine.can_map_blocks() => [0; 2],
             0 if let Needed::Kept(request) = needed => self.take_to_keep(request, size),

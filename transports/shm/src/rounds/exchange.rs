@@ -21,7 +21,7 @@
 //! which must have read what came to it in the place's last use ([`Places::unread`]; it may not have *finished* that round, as it needs later
 //! contributions still). Where a block does not come back and the pair does not change sides (from a member to the root of a reduction)
 //! the reader is the other one, and the writer waits until all have finished that round
-//! ([`Places::lent`], rule B of [`super`]).
+//! ([`Places::lent`], rule B of [`super`]). The same where a block has more readers than the one it is for, as in calls that go core by core.
 
 use super::CELLS;
 
@@ -53,6 +53,8 @@ pub struct Exchanged {
     pub returned: u64,
     /// The members whose blocks go one way only: they have read there last what this one writes again.
     pub one_way: u64,
+    /// Whether others than the one that a block is for read it, too: then all must have before its place is written again.
+    pub is_shared: bool,
 }
 
 /// A place in use: its number, and the pairs of this member and others, one bit each, that have changed sides.
@@ -103,7 +105,11 @@ impl Places {
                 self.begun = self.begun.wrapping_add(1);
                 self.turned[number] ^= others & !what.returned;
                 self.read_until[number] = what.until + 1;
-                self.lent[number] = if what.one_way != 0 { round + 1 } else { 0 };
+                self.lent[number] = match what.is_shared {
+                    true => what.until + 1,
+                    false if what.one_way != 0 => round + 1,
+                    false => 0,
+                };
                 place
             }
         };

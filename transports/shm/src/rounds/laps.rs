@@ -25,6 +25,8 @@ const ATTENDED: usize = 2;
 /// The same of calls in two phases, whose contributions stay until the results made of them are written: pairs of a contribution
 /// and a result, which is a member's part of one.
 const PAIRS: usize = 2;
+/// Places of payloads that only members of the writer's core read.
+const PLACES: usize = 2;
 /// Bytes of a lap of payloads that go to and fro between two members: as many of the longest as a member writes ahead of its
 /// own reading, and no more, so that they stay in the caches. Bare program, exchange of two near members by own rings of 2 MiB
 /// / to and fro in pieces of 32 KiB / 64 KiB: 32 KiB 2.9 / 2.6 / 2.6 us, 64 KiB 5.4 / 4.9 / 4.8, 256 KiB 26 / 25 / 23, 1 MiB
@@ -108,6 +110,12 @@ pub enum Sort {
     /// As [`Sort::Exchanged`], in the own ring all the same: the other member is far, where writing past the caches is faster than swapping places, or
     /// this payload is to tell how far.
     Kept,
+    /// Of a call that all attend to, for members of the writer's core only. The longest of the call has so many bytes. There are two places of that
+    /// length, used by turns, so that what is there stays in the core's caches.
+    Near {
+        /// Bytes of the longest payload of the call.
+        longest: usize,
+    },
     /// Of a call in two phases that all attend to. There is one of each sort for every piece, in the order of pieces.
     Paired {
         /// Bytes of the longest contribution of the call.
@@ -236,6 +244,21 @@ impl Parts {
         self.any.saturating_sub(PAIRS * PAGE) * self.members / (PAIRS * (self.members + 1)) / LINE * LINE
     }
 
+    /// Bytes of the longest payload for members of the own core, of which two fit.
+    const fn near_bytes(self) -> usize {
+        if self.long { self.any / PLACES / LINE * LINE } else { 0 }
+    }
+
+    /// Where in [`Part::Any`] the payload of that number for members of the own core lies.
+    #[inline]
+    const fn at_hand_of_core(self, number: usize, longest: usize) -> Option<usize> {
+        if longest <= self.near_bytes() {
+            Some(number % PLACES * longest.next_multiple_of(LINE))
+        } else {
+            None
+        }
+    }
+
     /// Where in [`Part::Any`] a payload of the pair of that number lies, if it has a place there for its sort.
     #[inline]
     const fn paired(self, number: usize, sort: Sort) -> Option<usize> {
@@ -286,6 +309,8 @@ pub(super) struct Laps {
     placed: usize,
     /// Contributions and results of calls in two phases that there were.
     paired: [usize; 2],
+    /// Payloads for members of the own core.
+    kept_near: usize,
     /// [`Parts::slot_bytes`].
     slot: usize,
     /// Bytes of the longest payload of any call.
@@ -310,8 +335,9 @@ impl Laps {
             last: [(0, 0, 0); CELLS as usize],
             placed: 0,
             paired: [0; 2],
+            kept_near: 0,
             slot: parts.slot_bytes(),
-            most: parts.attended().max(parts.in_two_phases()),
+            most: parts.attended().max(parts.in_two_phases()).max(parts.near_bytes()),
             handed: match parts.swapped {
                 0 => usize::MAX / 2,
                 most => parts.span(Part::Handed).0 + Swaps::handed(most),
@@ -347,6 +373,12 @@ impl Laps {
     #[inline]
     pub(super) fn in_two_phases(&self) -> usize {
         self.parts.in_two_phases()
+    }
+
+    /// Bytes of the longest payload for members of the own core.
+    #[inline]
+    pub(super) fn near_bytes(&self) -> usize {
+        self.parts.near_bytes()
     }
 
     /// Where blocks that more than two exchange begin in a ring, and the bytes of one; 0: there are none.
@@ -427,9 +459,12 @@ impl Laps {
             // Both count alike, and the place stays free.
             self.swaps.place(round, self.parts.swapped);
         }
-        if let Sort::Paired { is_result, .. } = sort {
+        if matches!(sort, Sort::Paired { .. } | Sort::Near { .. }) {
             let at = self.in_pair(part, sort);
-            let number = &mut self.paired[usize::from(is_result)];
+            let number = match sort {
+                Sort::Paired { is_result, .. } => &mut self.paired[usize::from(is_result)],
+                _ => &mut self.kept_near,
+            };
             *number = number.wrapping_add(1);
             if let Some(at) = at {
                 self.reach(part, at + len);
@@ -499,11 +534,15 @@ impl Laps {
         self.placed += 1;
     }
 
-    /// Where the next payload of its sort lies, if pairs decide that.
+    /// Where the next payload of its sort lies, if its number decides that.
     #[inline]
     fn in_pair(&self, part: Part, sort: Sort) -> Option<usize> {
-        let Sort::Paired { is_result, .. } = sort else { return None };
-        self.parts.paired(self.paired[usize::from(is_result)], sort).filter(|_| part == Part::Any)
+        let at = match sort {
+            Sort::Paired { is_result, .. } => self.parts.paired(self.paired[usize::from(is_result)], sort),
+            Sort::Near { longest } => self.parts.at_hand_of_core(self.kept_near, longest),
+            _ => None,
+        };
+        at.filter(|_| part == Part::Any)
     }
 
     /// Where the next payload of `len` bytes begins in its part.

@@ -55,6 +55,8 @@ struct Course {
     processor: AtomicU32,
     /// The calls that it has begun.
     begun: AtomicU32,
+    /// The core to which it is bound, one more; 0: none, or not said.
+    seat: AtomicU32,
 }
 
 /// What one member writes.
@@ -140,6 +142,14 @@ impl Memory {
         self.head().joined.fetch_or(1 << self.me, Ordering::Release);
     }
 
+    pub(super) fn say_seat(&self, seat: u32) {
+        self.course(self.me).seat.store(seat, Ordering::Relaxed);
+    }
+
+    pub(super) fn seats(&self) -> Vec<u32> {
+        (0..self.members).map(|member| self.course(member).seat.load(Ordering::Relaxed)).collect()
+    }
+
     pub(super) fn joined(&self) -> u64 {
         self.head().joined.load(Ordering::Acquire)
     }
@@ -179,6 +189,12 @@ impl Memory {
         if self.slots.is_some() { self.laps.in_two_phases() } else { wanted_slot_bytes(self.members, false) }
     }
 
+    /// Bytes of the longest payload for the own core; 0: there is no room for such.
+    #[inline]
+    pub(super) fn near_bytes(&self) -> usize {
+        if self.slots.is_some() { self.laps.near_bytes() } else { 0 }
+    }
+
     /// Bytes of a block that more than two exchange; 0: there are none.
     #[inline]
     pub(super) fn block_bytes(&self) -> usize {
@@ -195,6 +211,12 @@ impl Memory {
                 round.max((self.places.lent() + CELLS).saturating_sub(1) * u64::from(self.places.lent() > 0))
             }
         }
+    }
+
+    /// A round in which this member exchanges nothing.
+    pub(super) fn pass_blocks(&mut self, round: u64, what: Exchanged) {
+        let others = ((1 << self.members) - 1) & !(1 << self.me);
+        self.places.begin(round, what, others);
     }
 
     /// The blocks that this member writes in a round for which the caller has found room.
@@ -475,6 +497,14 @@ impl Exchange<'_> {
         self.writing.past
     }
 
+    /// A long payload of another member, as [`Payloads::get`].
+    ///
+    /// # Panics
+    /// As that does.
+    pub fn payload(&self, member: u32, round: u64, len: usize) -> &[u8] {
+        self.memory.payloads().get(member, round, true, len)
+    }
+
     /// The first `len` bytes of the contribution of another member, where results are made.
     ///
     /// # Panics
@@ -527,13 +557,22 @@ impl<'a> Payloads<'a> {
     /// # Panics
     /// As [`Payloads::get`], and when it is this member.
     pub fn block(&self, member: u32, round: u64, len: usize) -> &'a [u8] {
+        self.block_for(member, self.memory.me, round, len)
+    }
+
+    /// The same of the block that a member gives to `reader`, in a round in which blocks are shared.
+    ///
+    /// # Panics
+    /// As [`Payloads::block`], and when the two are one.
+    pub fn block_for(&self, member: u32, reader: u32, round: u64, len: usize) -> &'a [u8] {
         let memory = self.memory;
         let there = member < memory.members && memory.stamp(member, round) >> 16 == round + 1;
         assert!(there && round >= memory.finished, "a block that may be read");
         let place = Place::of(memory.at_word(member, round).load(Ordering::Relaxed));
-        let at = memory.block(place, member, memory.me, len);
-        // SAFETY: as above; the block is the writer's and this member's, and who of them may write there next is this member, by
-        // [`Exchange::room`], which borrows all mutably.
+        let at = memory.block(place, member, reader, len);
+        // SAFETY: as above; the block is the writer's and the reader's, and who of them may write there next is this member, by
+        // [`Exchange::room`], which borrows all mutably, or, of a block that is shared, one that has seen that this member has finished the round
+        // (`super::exchange`).
         unsafe { std::slice::from_raw_parts(at, len) }
     }
 }

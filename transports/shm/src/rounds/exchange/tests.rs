@@ -16,9 +16,38 @@ struct Round {
     until: u64,
     root: Option<u32>,
     has_results: bool,
+    /// Only members 0 and 1 write blocks, for one another, and all read the results.
+    is_shared: bool,
 }
 
 impl Round {
+    /// For whom a member writes.
+    fn writes(self, me: u32, other: u32) -> bool {
+        match self.root.filter(|_| self.made_of.is_some()) {
+            _ if self.is_shared => me + other == 1,
+            root => root.is_none_or(|root| root == other),
+        }
+    }
+
+    /// What a member reads: of whom, and for whom that is.
+    fn reads(self, me: u32, members: u32) -> Vec<(u32, u32)> {
+        let others = (0..members).filter(|&other| other != me);
+        match self.is_shared {
+            // Who wrote a result has it.
+            true if self.made_of.is_some() => {
+                [(0, 1), (1, 0)].into_iter().filter(|pair| pair.0 != me).collect()
+            }
+            true if me > 1 => Vec::new(),
+            true => vec![(1 - me, me)],
+            false => others.map(|other| (other, me)).collect(),
+        }
+    }
+
+    /// How many read what a member writes for one.
+    fn readers(self, members: u32) -> u32 {
+        if self.is_shared && self.made_of.is_some() { members - 1 } else { 1 }
+    }
+
     fn at(self, me: u32, members: u32) -> Exchanged {
         let others = ((1_u64 << members) - 1) & !(1 << me);
         let returned = match self.root {
@@ -29,7 +58,7 @@ impl Round {
         };
         let one_way = self.root.filter(|&root| root != me).map_or(0, |root| 1 << root);
         let Round { made_of, until, .. } = self;
-        Exchanged { read: 0, until, made_of, returned, one_way }
+        Exchanged { read: 0, until, made_of, returned, one_way, is_shared: self.is_shared }
     }
 }
 
@@ -37,23 +66,31 @@ impl Round {
 fn rounds(members: u32, random: &mut impl FnMut() -> u64) -> Vec<Round> {
     let mut all = Vec::new();
     for _ in 0..300 {
-        let (kind, pieces) = (random() % 3, random() % 3 + 1);
+        let (kind, pieces) = (random() % 4, random() % 3 + 1);
+        let is_shared = kind == 3;
         let root = (kind == 2).then(|| (random() % u64::from(members)) as u32);
         let first = all.len() as u64;
         let parts_of = |piece: u64| first + (2 * piece).saturating_sub(1);
         let results_of =
             |piece: u64| first + if piece == pieces - 1 { 2 * pieces - 1 } else { 2 * piece + 2 };
         if kind == 0 {
-            let plain = |round| Round { made_of: None, until: first + round, root: None, has_results: false };
+            let plain = |round| Round {
+                made_of: None,
+                until: first + round,
+                root: None,
+                has_results: false,
+                is_shared: false,
+            };
             all.extend((0..pieces).map(plain));
             continue;
         }
         let mut call = vec![None; 2 * pieces as usize];
         for piece in 0..pieces {
             let (parts, until) = (parts_of(piece), results_of(piece));
-            call[(parts - first) as usize] = Some(Round { made_of: None, until, root, has_results: true });
+            call[(parts - first) as usize] =
+                Some(Round { made_of: None, until, root, has_results: true, is_shared });
             call[(until - first) as usize] =
-                Some(Round { made_of: Some(parts), until, root, has_results: true });
+                Some(Round { made_of: Some(parts), until, root, has_results: true, is_shared });
         }
         all.extend(call.into_iter().map(|round| round.expect("every round is of one piece")));
     }
@@ -74,8 +111,8 @@ fn a_block_is_written_by_one_and_only_when_the_other_has_read_it() {
             let rounds = rounds(members, &mut random);
             let mut all: Vec<Member> =
                 (0..members).map(|_| Member { places: Places::default(), written: 0, read: 0 }).collect();
-            // By ring and place in it: the last round there, who wrote it, for whom, and whether that one has read it.
-            let mut blocks = std::collections::HashMap::<(u32, usize), (u64, u32, u32, bool)>::new();
+            // By ring and place in it: the last round there, who wrote it, for whom, and how many have to read it yet.
+            let mut blocks = std::collections::HashMap::<(u32, usize), (u64, u32, u32, u32)>::new();
             // By round and writer: the place.
             let mut said = std::collections::HashMap::new();
             let (mut came_back, mut went_on) = (0, 0);
@@ -87,7 +124,16 @@ fn a_block_is_written_by_one_and_only_when_the_other_has_read_it() {
                 let slowest = others.iter().map(|&other| all[other as usize].read).min().unwrap_or(0);
                 let Member { written, read, .. } = all[me as usize];
                 if written < rounds.len() as u64 && random() & 1 == 0 {
-                    let what = rounds[written as usize].at(me, members);
+                    let round = rounds[written as usize];
+                    let what = round.at(me, members);
+                    if round.is_shared && me > 1 {
+                        // It writes nothing, and counts all the same.
+                        if what.made_of.is_none() {
+                            all[me as usize].places.begin(written, what, bits);
+                        }
+                        all[me as usize].written += 1;
+                        continue;
+                    }
                     let places = &mut all[me as usize].places;
                     let waits = what.made_of.is_none() && (places.unread() > read || places.lent() > slowest);
                     // All contributions are there before a result is made of them.
@@ -100,14 +146,14 @@ fn a_block_is_written_by_one_and_only_when_the_other_has_read_it() {
                     let place = places.begin(written, what, bits);
                     assert_eq!(Place::of(place.word()), place);
                     said.insert((written, me), place);
-                    let root = rounds[written as usize].root.filter(|_| what.made_of.is_some());
-                    for &other in others.iter().filter(|&&other| root.is_none_or(|root| root == other)) {
+                    for &other in others.iter().filter(|&&other| round.writes(me, other)) {
                         let block = place.given(me, other, members, LINE);
-                        if let Some((round, writer, reader, is_read)) =
-                            blocks.insert(block, (written, me, other, false))
+                        let readers = round.readers(members);
+                        if let Some((round, writer, reader, left)) =
+                            blocks.insert(block, (written, me, other, readers))
                         {
                             assert!([writer, reader].contains(&me) && [writer, reader].contains(&other));
-                            assert!(is_read, "{members} members, seed {seed}: round {round} by {writer}");
+                            assert!(left == 0, "{members} members, seed {seed}: round {round} by {writer}");
                             if reader == me { came_back += 1 } else { went_on += 1 }
                         }
                     }
@@ -119,12 +165,11 @@ fn a_block_is_written_by_one_and_only_when_the_other_has_read_it() {
                     if is_mine && others.iter().any(|&other| all[other as usize].written <= read) {
                         continue;
                     }
-                    for &other in others.iter().filter(|_| is_mine) {
-                        let block = said[&(read, other)].given(other, me, members, LINE);
-                        let (found, writer, reader, is_read) =
-                            blocks.get_mut(&block).expect("what was written");
-                        assert_eq!((*found, *writer, *reader), (read, other, me), "seed {seed}");
-                        *is_read = true;
+                    for (other, to) in round.reads(me, members).into_iter().filter(|_| is_mine) {
+                        let block = said[&(read, other)].given(other, to, members, LINE);
+                        let (found, writer, reader, left) = blocks.get_mut(&block).expect("what was written");
+                        assert_eq!((*found, *writer, *reader), (read, other, to), "seed {seed}");
+                        *left -= 1;
                     }
                     all[me as usize].read += 1;
                 }

@@ -292,3 +292,23 @@ fn what_is_worn_was_written_before() {
         assert_eq!(seen, [true; 2]);
     }
 }
+
+#[test]
+fn what_members_of_one_core_read_has_two_places_by_turns() {
+    let mut laps = Laps::new(8, all_rings(8, true).0, true);
+    let longest = laps.near_bytes();
+    assert!((128 << 10..=laps.most()).contains(&longest), "{longest}");
+    for (first, longest) in [(0_u64, 64 << 10), (1000, longest)] {
+        let sort = Sort::Near { longest };
+        let places: Vec<usize> = (first..first + 20)
+            .map(|round| {
+                let displaced = laps.displaces(longest, sort).filter(|&before| before >= first);
+                assert_eq!(displaced, (round >= first + 2).then(|| round - 2));
+                laps.put(round, longest, sort).0
+            })
+            .collect();
+        assert!(places.chunks(2).all(|pair| pair == [0, longest.next_multiple_of(LINE)]), "{places:?}");
+        // What is of any length may lie there, and is waited for.
+        laps.put(first + 20, 100 << 10, Sort::Single);
+    }
+}

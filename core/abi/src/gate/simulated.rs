@@ -303,6 +303,24 @@ impl<'a> Here<'a> {
         }
     }
 
+    /// A call that blocks for something of the process that shows in another lane.
+    fn block_for_process(self, lane: u32, request: Handle) {
+        self.world().lanes[0].calls += 1;
+        let turn = || {
+            self.with(0, || {
+                let moved = self.progress(0);
+                self.lock(lane);
+                let found = self.world().lanes[lane as usize].ended.remove(&request).then_some(());
+                self.unlock(lane, false);
+                (moved, (moved, found))
+            })
+        };
+        let (moved, found) = turn();
+        if found.is_none() {
+            until(self, 0, Wait::new("simulated", Awaited::Something), moved, turn);
+        }
+    }
+
     fn try_progress(self, lane: u32) -> bool {
         let mut world = self.step();
         let at = &mut world.lanes[lane as usize];
@@ -451,6 +469,9 @@ impl<'a> Around for Here<'a> {
 /// What a thread of the program does.
 fn calls(here: Here<'_>, second: bool) {
     if second {
+        // The first one may sleep by then.
+        let long = [0, 200, 1500][here.step().below(3) as usize];
+        (0..long).for_each(|_| drop(here.step()));
         come_second(here);
     }
     let ops = 1 + here.step().below(4);
@@ -477,9 +498,13 @@ fn calls(here: Here<'_>, second: bool) {
             ["ended by a thread", "ended after an answer", "ended by a packet", "ended by a packet"]
                 [kind as usize],
         );
-        let is_request = world.below(4) != 0;
+        let (is_request, of_process) = (world.below(4) != 0, lane != 0 && world.below(3) == 0);
         drop(world);
-        here.block(lane, request, is_request);
+        if of_process {
+            here.block_for_process(lane, request);
+        } else {
+            here.block(lane, request, is_request);
+        }
     }
 }
 
@@ -531,8 +556,8 @@ fn others(here: Here<'_>) {
                 here.world().end(lane, request);
                 (true, ())
             });
-        } else if !world.locks && !world.locals.is_empty() {
-            // Nobody else may call: it comes from elsewhere.
+        } else if !world.locks && !world.locals.is_empty() && world.below(100) == 0 {
+            // Nobody else may call, and perhaps nobody else comes: it comes from elsewhere.
             let (lane, request) = world.locals.remove(0);
             world.flights.push((10, lane, Packet::Ends(request)));
         } else if world.flights.is_empty() && world.locals.is_empty() {

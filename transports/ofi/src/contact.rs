@@ -7,7 +7,7 @@ use crate::card::OfiCard;
 use crate::clock;
 use crate::flow::Flow;
 use crate::knock::{Answer, Knock, socket_address};
-use crate::packet::What;
+use crate::packet::{Era, What};
 use crate::sys::{FI_ADDR_STR, FI_ADDR_UNSPEC};
 use crate::transport::{Kept, Ofi, Place};
 use std::net::SocketAddr;
@@ -52,7 +52,7 @@ pub(crate) struct Peer {
     pub(crate) gone: bool,
     /// It has ended MPI: its end is no loss, and its acknowledgements are not waited for. Since the era that it last told of.
     pub(crate) resting: bool,
-    pub(crate) era: u8,
+    pub(crate) era: Era,
     /// It was heard.
     pub(crate) is_known: bool,
     /// Of what was sent to it, how much is known to have arrived, and since when no more.
@@ -241,7 +241,7 @@ impl Ofi {
             doubted: false,
             gone: false,
             resting: false,
-            era: 0,
+            era: Era::default(),
             is_known: false,
             heeded: (0, now),
             heard: now,

@@ -27,16 +27,18 @@ const STUBBORN: Duration = Duration::from_secs(30);
 /// How often this process looks in vain, and for how long, before somebody to whom something failed is lost: its last word may have come.
 const LOOKS: u32 = 32;
 const DOUBT: Duration = Duration::from_millis(5);
-/// How long somebody is doubted at most, by a process that always finds something.
+/// How long somebody is doubted at most by a process that always finds something, and in how many looks: it may not look for long.
 const LONGEST_DOUBT: Duration = Duration::from_secs(1);
+const MOST_LOOKS: u32 = 8 * LOOKS;
 
 /// A peer to which something has failed.
 #[derive(Debug)]
 pub(crate) struct Doubt {
     number: u32,
     since: Instant,
-    /// Looks since then that found nothing.
+    /// Looks since then, and those that found nothing.
     looks: u32,
+    in_vain: u32,
 }
 
 /// A lost peer of which the library may have something.
@@ -55,7 +57,7 @@ impl Ofi {
         let peer = &mut self.peers[number as usize];
         if !(peer.gone || std::mem::replace(&mut peer.doubted, true)) {
             peer.shut = true;
-            self.doubted.push(Doubt { number, since: clock::now(), looks: 0 });
+            self.doubted.push(Doubt { number, since: clock::now(), looks: 0, in_vain: 0 });
         }
     }
 
@@ -65,11 +67,12 @@ impl Ofi {
         let now = clock::now();
         for at in (0..self.doubted.len()).rev() {
             let doubt = &mut self.doubted[at];
-            doubt.looks += u32::from(!moved);
+            doubt.looks += 1;
+            doubt.in_vain += u32::from(!moved);
             let (number, after) = (doubt.number, now.saturating_duration_since(doubt.since));
             if self.peers[number as usize].resting
-                || doubt.looks >= LOOKS && after >= DOUBT
-                || after >= LONGEST_DOUBT
+                || doubt.in_vain >= LOOKS && after >= DOUBT
+                || doubt.looks >= MOST_LOOKS && after >= LONGEST_DOUBT
             {
                 self.doubted.swap_remove(at);
                 self.lose(number);

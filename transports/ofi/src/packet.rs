@@ -1,7 +1,7 @@
 //! What stands in front of every message: who it is from, its place in the order, and what was received of the other way.
 //!
-//! 16 bytes, little-endian: key of the receiver (4), sender (4), sequence number (2), taken (2), arrived (2), kind (1), era
-//! (1). Data goes on with the engine's header and the payload.
+//! 16 bytes, little-endian: key of the receiver (4), sender (4), sequence number (2), taken (2), arrived (2), kind (4
+//! bits), era (12 bits). Data goes on with the engine's header and the payload.
 //!
 //! Several packets that leave together ([`What::Many`]) have one prefix, with the number of the first. Each takes a multiple of eight
 //! bytes; every one but the first begins with a word that tells the length of its payload, and the last word of the message tells
@@ -55,6 +55,28 @@ impl What {
     }
 }
 
+/// How often a process has ended MPI or gone on, modulo 2^12.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Era(u16);
+
+impl Era {
+    /// Whether the process has ended MPI and has not gone on since.
+    pub fn rests(self) -> bool {
+        self.0 & 1 == 1
+    }
+
+    /// The one that begins when a process that rests goes on, or one that does not ends MPI.
+    #[must_use]
+    pub fn next(self) -> Era {
+        Era((self.0 + 1) & 0xfff)
+    }
+
+    /// Whether this one is not before another.
+    pub fn is_since(self, other: Era) -> bool {
+        self.0.wrapping_sub(other.0) & 0xfff < 0x800
+    }
+}
+
 /// The prefix as a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefix {
@@ -68,8 +90,8 @@ pub struct Prefix {
     pub taken: u16,
     /// Packets of the other way that have arrived, modulo 2^16.
     pub arrived: u16,
-    /// How often the sender has ended MPI or gone on, modulo 2^8: odd while it rests. Providers without order bring what it said before later.
-    pub era: u8,
+    /// How often the sender has ended MPI or gone on, modulo 2^12: odd while it rests. What it said before may be seen later.
+    pub era: Era,
     /// What follows.
     pub what: What,
 }
@@ -83,8 +105,8 @@ impl Prefix {
         bytes[8..10].copy_from_slice(&self.sequence.to_le_bytes());
         bytes[10..12].copy_from_slice(&self.taken.to_le_bytes());
         bytes[12..14].copy_from_slice(&self.arrived.to_le_bytes());
-        bytes[14] = self.what.code();
-        bytes[15] = self.era;
+        bytes[14] = self.what.code() | (self.era.0 >> 8 << 4) as u8;
+        bytes[15] = self.era.0 as u8;
         bytes
     }
 
@@ -93,7 +115,7 @@ impl Prefix {
         let bytes: &[u8; PREFIX] = message.get(..PREFIX)?.try_into().ok()?;
         let long = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let short = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
-        let what = What::from_code(bytes[14])?;
+        let what = What::from_code(bytes[14] & 0xf)?;
         if what == What::Data && message.len() < HEAD {
             return None;
         }
@@ -103,7 +125,7 @@ impl Prefix {
             sequence: short(8),
             taken: short(10),
             arrived: short(12),
-            era: bytes[15],
+            era: Era(u16::from(bytes[14] >> 4) << 8 | u16::from(bytes[15])),
             what,
         })
     }
@@ -215,12 +237,23 @@ mod tests {
     use weft_types::{ContextId, Rank, Tag};
     use weft_wire::Kind;
 
+    #[test]
+    fn eras_follow_each_other_also_when_their_number_wraps() {
+        let mut era = Era::default();
+        for _ in 0..5000 {
+            let next = era.next();
+            assert!(next.is_since(era) && next.is_since(next) && !era.is_since(next));
+            assert_ne!(next.rests(), era.rests());
+            era = next;
+        }
+    }
+
     proptest! {
         #[test]
-        fn what_is_emitted_is_parsed(key: u32, from: u32, numbers: [u16; 3], era: u8, code in 1_u8..=7) {
+        fn what_is_emitted_is_parsed(key: u32, from: u32, numbers: [u16; 3], era in 0_u16..4096, code in 1_u8..=7) {
             let what = What::from_code(code).unwrap();
             let [sequence, taken, arrived] = numbers;
-            let prefix = Prefix { key, from: PeerId(from), sequence, taken, arrived, era, what };
+            let prefix = Prefix { key, from: PeerId(from), sequence, taken, arrived, era: Era(era), what };
             let mut message = prefix.emit().to_vec();
             message.resize(HEAD, 0);
             prop_assert_eq!(Prefix::parse(&message), Some(prefix));
@@ -235,7 +268,7 @@ mod tests {
                 prop_assert!(together.has_room(payload.len(), message.len()));
                 together.put(&mut message, tagged(tag), payload.len(), |place| place.copy_from_slice(payload));
             }
-            let prefix = Prefix { key: 1, from: PeerId(2), sequence: 3, taken: 4, arrived: 5, era: 6, what: What::News };
+            let prefix = Prefix { key: 1, from: PeerId(2), sequence: 3, taken: 4, arrived: 5, era: Era(6), what: What::News };
             let bytes = together.close(&mut message, prefix);
             prop_assert!(!together.has_room(0, bytes), "what is written fits into what was counted");
             let message = &message[..bytes];

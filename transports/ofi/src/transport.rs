@@ -19,7 +19,7 @@ use crate::losses::{Doubt, Mourned};
 use crate::offer::Carrier;
 use crate::one_sided::MOST_READING;
 use crate::operations::{OperationId, Operations};
-use crate::packet::{HEAD, PREFIX, header_at};
+use crate::packet::{Era, HEAD, PREFIX, header_at};
 use crate::select::Wanted;
 use crate::slots::{Done, Piece, Slot, Slots};
 use crate::sys::{FI_ORDER_SAS, FI_ORDER_SAW};
@@ -142,8 +142,8 @@ pub struct Ofi {
     pub(crate) has_doors: bool,
     /// Somebody wants to end and waits for what is on its way.
     pub(crate) leaving: Cell<bool>,
-    /// How often this process has ended MPI or gone on, modulo 2^8, and when it has last ended it.
-    pub(crate) era: u8,
+    /// How often this process has ended MPI or gone on, and when it has last ended it.
+    pub(crate) era: Era,
     rests_since: Instant,
     /// Lost peers of which the library may have something.
     pub(crate) mourned: Vec<Mourned>,
@@ -210,7 +210,7 @@ impl Ofi {
             clock: clock::now(),
             has_doors: false,
             leaving: Cell::new(false),
-            era: 0,
+            era: Era::default(),
             rests_since: clock::now(),
             mourned: Vec::new(),
             doubted: Vec::new(),

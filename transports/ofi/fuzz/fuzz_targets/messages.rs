@@ -8,7 +8,7 @@ use weft_ofi::packet::{HEAD, PREFIX, Prefix, What, header_at, parts};
 
 fuzz_target!(|bytes: &[u8]| {
     if let Some(prefix) = Prefix::parse(bytes) {
-        assert_eq!(&prefix.emit()[..15], &bytes[..15]);
+        assert_eq!(&prefix.emit()[..], &bytes[..PREFIX]);
         // Blindly found bytes seldom say that they are many.
         for what in [prefix.what, What::Many] {
             if what == What::Data && bytes.len() < HEAD {

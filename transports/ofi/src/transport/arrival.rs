@@ -85,9 +85,9 @@ impl Ofi {
         peer.heard = self.clock;
         peer.asked = false;
         peer.flow.told(prefix.taken, prefix.arrived);
-        // What was said before comes later where there is no order; of somebody who was not heard yet anything is new.
-        if self.keeps_order || !peer.is_known || prefix.era.wrapping_sub(peer.era) as i8 >= 0 {
-            (peer.is_known, peer.era, peer.resting) = (true, prefix.era, prefix.era & 1 == 1);
+        // What was said before may be seen later; of somebody who was not heard yet anything is new.
+        if !peer.is_known || prefix.era.is_since(peer.era) {
+            (peer.is_known, peer.era, peer.resting) = (true, prefix.era, prefix.era.rests());
         }
         match prefix.what {
             What::Data | What::Many => {

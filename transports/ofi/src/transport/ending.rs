@@ -16,13 +16,15 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 impl Ofi {
     /// Whether this process has ended MPI and has not gone on since.
     pub(crate) fn rests(&self) -> bool {
-        self.era & 1 == 1
+        self.era.rests()
     }
 
     /// It has not ended MPI, or no more.
     #[inline]
     pub(crate) fn go_on(&mut self) {
-        self.era = self.era.wrapping_add(self.era & 1);
+        if self.era.rests() {
+            self.era = self.era.next();
+        }
     }
 
     /// See [`Transport::has_left`].
@@ -37,7 +39,7 @@ impl Ofi {
     /// Ends MPI: what the library refuses of that is said again.
     pub(super) fn tell_rest(&mut self) {
         if !self.rests() {
-            self.era = self.era.wrapping_add(1);
+            self.era = self.era.next();
         }
         self.rests_since = clock::now();
         for number in 0..self.peers.len() as u32 {

@@ -369,6 +369,45 @@ fn a_last_word_that_is_refused_is_said_again() {
     two.within(Duration::from_secs(1), "it has said so often enough", |two| two.ends[PEER].has_rested());
 }
 
+/// Also by somebody who looked once, and then computed for long.
+#[test]
+fn a_last_word_is_read_however_seldom_its_receiver_looks() {
+    let _turn = turn();
+    let mut two = Two::met("efa");
+    two.ends[PEER].rest();
+    while !two.ends[PEER].has_rested() {
+        two.ends[PEER].progress();
+    }
+    two.ends.truncate(1);
+    // The failure is told at once, what has come a while later.
+    two.send(ME, 1).unwrap();
+    go_wrong(3, Faults { held: ALWAYS, few: ALWAYS, ..Faults::default() });
+    let mut looks = 0;
+    while !two.is_gone(ME) {
+        two.ends[ME].progress();
+        clock::pass(Duration::from_secs(2));
+        looks += 1;
+        assert!(looks < 1000, "in vain");
+    }
+    assert_eq!(two.ends[ME].lost(), None, "who has ended MPI is not lost");
+}
+
+/// No provider here says in which order completions are told.
+#[test]
+fn what_was_said_before_the_last_word_and_is_seen_after_it_does_not_undo_it() {
+    let _turn = turn();
+    for seed in 1..20 {
+        let mut two = Two::met("efa");
+        go_wrong(seed, Faults { held: ALWAYS, ..Faults::default() });
+        two.until("a packet leaves", |two| two.send(PEER, 4).is_ok());
+        two.ends[PEER].rest();
+        two.until("it has rested", |two| two.ends[PEER].has_rested());
+        two.round();
+        go_wrong(0, Faults::default());
+        is_no_loss(&mut two);
+    }
+}
+
 /// Whoever was never reached is told if there is a connection at once, and not waited for.
 #[test]
 fn who_ends_waits_for_no_first_connection() {

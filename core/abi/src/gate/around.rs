@@ -1,4 +1,4 @@
-//! What a blocked call has around it: the gate and its lanes, or in tests simulated ones ([`super::simulated`]).
+//! What a blocked call has around it: the gate and its lanes, or in tests simulated ones (`simulated.rs`).
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;

@@ -35,7 +35,7 @@ const LEAST_PIECE: u64 = 8192;
 /// Bytes of a block for each member from which on a call in one phase is exchanged block by block, where there is room for that. Shorter ones lie
 /// in the nearest caches anyhow, and a short form is sooner there (8 members, 8 KiB for each: 20 and 23 us).
 const EXCHANGED_FROM: u64 = 2 << 10;
-/// Bytes of the blocks of all members for all to which it is: of what is the same for all, and else. Beyond that was not measured. Pieces are no shorter
+/// Bytes of the blocks of all members for all to which it is: else, and of what is the same for all. Beyond that was not measured. Pieces are no shorter
 /// than of payloads since both have half a ring (four members 128 KiB for each and 96). Far cores (a line .17 us) beside other work, payloads / exchanged, ms:
 /// 8 members, alltoall 256 KiB 2.4 / .56, 512 KiB 8.4 / 3.9, reduce-scatter 2.0 / .41 and 4.7 / 2.8; 4 members, 1 MiB 2.0 / 1.3 and 1.1 / .55, but allgather
 /// 2.0 / 2.7.

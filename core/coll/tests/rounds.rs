@@ -214,6 +214,7 @@ fn only_medium_broadcasts_to_one_other_go_by_messages() {
 fn what_short_forms_do_in_one_round_scripts_do_so_too() {
     let mut alike = 0;
     for (size, shape) in (2..=63).flat_map(|size| (0..9).map(move |shape| (size, shape))) {
+        let cores = Cores::of(&(0..size).map(|member| member % 2 + 1).collect::<Vec<_>>());
         for slot in [3584, 14528, 29120, 65536] {
             // Every length where a cut can begin, some beyond.
             for bytes in
@@ -225,7 +226,7 @@ fn what_short_forms_do_in_one_round_scripts_do_so_too() {
                     let bytes = bytes / element * element;
                     // Exchanged block by block or not.
                     for block in [0, slot / size as usize / 64 * 64] {
-                        let room = Room { block, ..Room::alike(slot, crowded) };
+                        let room = Room { block, near: slot, cores, ..Room::alike(slot, crowded) };
                         let script = Script::new(shape, group, bytes, element, false, room);
                         let short = is_one_round(shape, size, bytes, slot, block);
                         assert!(

@@ -35,14 +35,14 @@ const LEAST_PIECE: u64 = 8192;
 /// Bytes of a block for each member from which on a call in one phase is exchanged block by block, where there is room for that. Shorter ones lie
 /// in the nearest caches anyhow, and a short form is sooner there (8 members, 8 KiB for each: 20 and 23 us).
 const EXCHANGED_FROM: u64 = 2 << 10;
-/// Bytes of the blocks of all members for all to which it is: of what is the same for all, and else. Beyond that was not measured. Pieces are no shorter
-/// than of payloads since both have half a ring (four members 128 KiB for each and 96). Far cores (a line .17 us) beside much other work,
-/// payloads / exchanged: 8 members, alltoall 256 KiB 7.1 / 1.9 ms, 512 KiB 16 / 4.9, reduce-scatter 4.5 / .45 and 13 / 3.1; 4 members, 1 MiB 5.0 / 1.1 and
-/// 4.2 / .29, but allgather 2.0 / 2.7.
+/// Bytes of the blocks of all members for all to which it is: else, and of what is the same for all. Beyond that was not measured. Pieces are no shorter
+/// than of payloads since both have half a ring (four members 128 KiB for each and 96). Far cores (a line .17 us) beside other work, payloads / exchanged, ms:
+/// 8 members, alltoall 256 KiB 2.4 / .56, 512 KiB 8.4 / 3.9, reduce-scatter 2.0 / .41 and 4.7 / 2.8; 4 members, 1 MiB 2.0 / 1.3 and 1.1 / .55, but allgather
+/// 2.0 / 2.7.
 const EXCHANGED_TO: u64 = 64 << 20;
 const EXCHANGED_ALIKE_TO: u64 = 8 << 20;
 /// Members of one core from which on allreduces go core by core. Far cores (a line .17 us) beside much other work, in two phases / core by core, us: 8 members
-/// 16 KiB 22 / 13, 32 KiB 26 / 17, 64 KiB 38 / 27, 128 KiB 62 / 57, 256 KiB 113 / 102, 512 KiB 580 / 190; but of 4, two to a core, 64 KiB 14 / 14,
+/// 32 KiB 27 / 16, 128 KiB 61 / 53, 512 KiB 220 / 184; but of 4, two to a core, 64 KiB 14 / 14,
 /// 256 KiB 41 / 45, 512 KiB 79 / 87: there a core has to read as much either way, and its members wait for one that combines.
 const BY_CORES_FROM: u32 = 3;
 /// Most members that exchange what is the same for all: each writes it once for every other.

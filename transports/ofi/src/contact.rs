@@ -294,7 +294,7 @@ impl Ofi {
                 peer.knock = peer.door.and_then(Knock::at);
             }
             // Who rests, there or here, is neither asked nor asks: only what does not get away, or does not end, tells of an end.
-            if peer.resting && peer.in_flight > 0 {
+            if peer.resting && (peer.in_flight > 0 || self.operations.is_open(number)) {
                 peer.stuck.get_or_insert(now);
             }
             if peer.resting && !peer.suspected || rests {

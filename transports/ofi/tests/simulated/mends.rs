@@ -450,6 +450,22 @@ fn what_goes_to_the_ended_gives_its_places_back() {
     assert_eq!(two.ends[ME].lost(), None);
 }
 
+/// So does a request for its memory.
+#[test]
+fn what_is_asked_of_the_ended_ends() {
+    let _turn = turn();
+    let mut two = Two::met("sockets");
+    let there = Memory::of(&mut two.ends[PEER], 5000, 7);
+    let here = Memory::of(&mut two.ends[ME], 5000, 0);
+    two.ends[PEER].rest();
+    two.until("all is said", |two| two.ends[PEER].has_rested());
+    two.ends[ME].get(PeerId(1), &there.there(0, 5000), &here.here(0, 5000), Token(1)).unwrap();
+    two.ends.truncate(1);
+    two.within(Duration::from_secs(9), "it has failed", |two| {
+        two.ends[ME].completed() == Some(Completed { token: Token(1), outcome: Outcome::Failed })
+    });
+}
+
 /// Nobody wakes those who sleep when the library would take what it has refused.
 #[test]
 fn whose_news_are_refused_sleeps_for_a_moment_only() {

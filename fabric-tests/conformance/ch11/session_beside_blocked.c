@@ -16,33 +16,14 @@ enum { KINDS = 8, WHILE_BLOCKED = 4, AFTERWARDS = 6, LARGE = 1 << 18, EXCHANGES 
 
 static sem_t first_are_over;
 
-static void use_session(int round)
-{
-    MPI_Session session = MPI_SESSION_NULL;
-    MPI_Info info;
-    char level[64] = "", tag[64];
-    CHECK_INT(MPI_Info_create(&info), MPI_SUCCESS);
-    CHECK_INT(MPI_Info_set(info, "thread_level", "MPI_THREAD_MULTIPLE"), MPI_SUCCESS);
-    CHECK_INT(MPI_Session_init(info, MPI_ERRORS_RETURN, &session), MPI_SUCCESS);
-    CHECK_INT(MPI_Info_free(&info), MPI_SUCCESS);
-    session_info(session, "thread_level", level, sizeof level);
-    if (strcmp(level, "MPI_THREAD_MULTIPLE") == 0) {
-        snprintf(tag, sizeof tag, "round %d", round);
-        MPI_Comm comm = comm_of_set(session, "mpi://WORLD", tag);
-        use_comm(comm);
-        CHECK_INT(MPI_Comm_disconnect(&comm), MPI_SUCCESS);
-    }
-    CHECK_INT(MPI_Session_finalize(&session), MPI_SUCCESS);
-}
-
 static void *second_thread(void *argument)
 {
     (void)argument;
     /* The first one is still looking, or gives its core away, or sleeps. */
     usleep(check_rank % 4 * 1500);
-    for (int i = 0; i < WHILE_BLOCKED; i++) use_session(i);
+    for (int i = 0; i < WHILE_BLOCKED; i++) use_session(i, 1);
     sem_post(&first_are_over);
-    for (int i = 0; i < AFTERWARDS; i++) use_session(WHILE_BLOCKED + i);
+    for (int i = 0; i < AFTERWARDS; i++) use_session(WHILE_BLOCKED + i, 1);
     return NULL;
 }
 

@@ -19,23 +19,7 @@ static void *open_sessions(void *argument)
 {
     (void)argument;
     usleep(check_rank * 300);
-    for (int i = 0; i < ROUNDS; i++) {
-        MPI_Session session = MPI_SESSION_NULL;
-        MPI_Info info;
-        char level[64] = "", tag[64];
-        CHECK_INT(MPI_Info_create(&info), MPI_SUCCESS);
-        CHECK_INT(MPI_Info_set(info, "thread_level", "MPI_THREAD_MULTIPLE"), MPI_SUCCESS);
-        CHECK_INT(MPI_Session_init(info, MPI_ERRORS_RETURN, &session), MPI_SUCCESS);
-        CHECK_INT(MPI_Info_free(&info), MPI_SUCCESS);
-        session_info(session, "thread_level", level, sizeof level);
-        if (strcmp(level, "MPI_THREAD_MULTIPLE") == 0) {
-            snprintf(tag, sizeof tag, "round %d", i);
-            MPI_Comm comm = comm_of_set(session, "mpi://WORLD", tag);
-            for (int use = 0; use < 5; use++) use_comm(comm);
-            CHECK_INT(MPI_Comm_disconnect(&comm), MPI_SUCCESS);
-        }
-        CHECK_INT(MPI_Session_finalize(&session), MPI_SUCCESS);
-    }
+    for (int i = 0; i < ROUNDS; i++) use_session(i, 5);
     return NULL;
 }
 

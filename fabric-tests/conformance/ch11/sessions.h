@@ -43,4 +43,25 @@ static inline int session_info(MPI_Session session, const char *key, char *value
     return flag;
 }
 
+/* Opens a session of MPI_THREAD_MULTIPLE, uses a communicator over everybody some times, and closes it. Where the session gets a lower level it is only opened
+ * and closed. */
+static inline void use_session(int round, int times)
+{
+    MPI_Session session = MPI_SESSION_NULL;
+    MPI_Info info;
+    char level[64] = "", tag[64];
+    CHECK_INT(MPI_Info_create(&info), MPI_SUCCESS);
+    CHECK_INT(MPI_Info_set(info, "thread_level", "MPI_THREAD_MULTIPLE"), MPI_SUCCESS);
+    CHECK_INT(MPI_Session_init(info, MPI_ERRORS_RETURN, &session), MPI_SUCCESS);
+    CHECK_INT(MPI_Info_free(&info), MPI_SUCCESS);
+    session_info(session, "thread_level", level, sizeof level);
+    if (strcmp(level, "MPI_THREAD_MULTIPLE") == 0) {
+        snprintf(tag, sizeof tag, "round %d", round);
+        MPI_Comm comm = comm_of_set(session, "mpi://WORLD", tag);
+        for (int use = 0; use < times; use++) use_comm(comm);
+        CHECK_INT(MPI_Comm_disconnect(&comm), MPI_SUCCESS);
+    }
+    CHECK_INT(MPI_Session_finalize(&session), MPI_SUCCESS);
+}
+
 #endif

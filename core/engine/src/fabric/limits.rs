@@ -1,7 +1,7 @@
 //! What the RDMA devices of a host allow, for whoever looks before a job does.
 
 use super::told::{Kept, kept_by_devices};
-use crate::zero_copy::MOST_REGIONS;
+use crate::zero_copy::{MOST_REGIONS, can_be_kept};
 use std::net::IpAddr;
 use weft_api::verbs::Hca;
 use weft_verbs::{Verbs, Wish, choose, own_numa_node, survey};
@@ -25,17 +25,27 @@ pub struct DeviceLimits {
     pub kept_regions: u32,
     /// Whether it follows what a program maps and unmaps (on-demand paging).
     pub follows_mappings: bool,
+    /// Why nobody tells of that in its place; `None` where the kernel does.
+    pub untold: Option<String>,
 }
 
 impl DeviceLimits {
     /// What becomes of memory that was registered for a message, and why.
     pub fn registered_memory(&self) -> String {
-        kept_by_devices(&Kept::of(self.follows_mappings, true))
+        kept_by_devices(&self.kept())
     }
 
     /// Whether it is kept for the next message.
     pub fn keeps_registered(&self) -> bool {
-        !matches!(Kept::of(self.follows_mappings, true), Kept::Never(_))
+        !matches!(self.kept(), Kept::Never(_))
+    }
+
+    fn kept(&self) -> Kept {
+        match (self.follows_mappings, &self.untold) {
+            (true, _) => Kept::Always,
+            (false, None) => Kept::Watched,
+            (false, Some(why)) => Kept::Never(why.clone()),
+        }
     }
 }
 
@@ -62,6 +72,7 @@ pub fn rdma_limits(address: IpAddr) -> Vec<Result<DeviceLimits, String>> {
                 connections: weft_rdma::most_connections(&limits),
                 kept_regions: limits.max_regions.min(MOST_REGIONS as u32),
                 follows_mappings: limits.follows_mappings,
+                untold: can_be_kept(true).err(),
             }
         }));
     }

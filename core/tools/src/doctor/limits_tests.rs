@@ -29,6 +29,7 @@ fn limits(device: &str) -> DeviceLimits {
         connections: 1489,
         kept_regions: 1024,
         follows_mappings: true,
+        untold: None,
     }
 }
 
@@ -79,10 +80,16 @@ fn devices_share_the_ranks_and_a_second_rail_is_an_end_more() {
 
 #[test]
 fn a_device_that_pins_pages_is_told_and_one_that_cannot_be_opened_fails() {
-    let pins = DeviceLimits { follows_mappings: false, ..limits("mlx5_0") };
-    let all = of_devices(&machine(vec![Ok(pins), Err("mlx5_1: no uverbs device".to_owned())]));
-    let memory = all.iter().find(|finding| finding.about == "registered memory").expect("told");
-    assert!(memory.grade == Grade::Note && memory.found.contains("no on-demand paging"), "{memory:?}");
+    for (untold, grade, found) in [
+        (None, Grade::Well, "is kept for later messages: the device pins pages"),
+        (Some("no userfaultfd".to_owned()), Grade::Note, "no on-demand paging), and nothing tells"),
+    ] {
+        let pins = DeviceLimits { follows_mappings: false, untold, ..limits("mlx5_0") };
+        let all = of_devices(&machine(vec![Ok(pins)]));
+        let memory = all.iter().find(|finding| finding.about == "registered memory").expect("told");
+        assert!(memory.grade == grade && memory.found.contains(found), "{memory:?}");
+    }
+    let all = of_devices(&machine(vec![Err("mlx5_1: no uverbs device".to_owned())]));
     let failed = all.iter().find(|finding| finding.about == "RDMA device").expect("told");
     assert!(failed.grade == Grade::Fails && failed.found.contains("no uverbs device"), "{failed:?}");
     let all = of_devices(&machine(vec![Ok(limits("mlx5_0"))]));

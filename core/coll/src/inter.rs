@@ -301,6 +301,16 @@ pub fn plan_inter_by(call: &InterCall<'_>, sides: Sides, model: &Model, rules: &
     }
 }
 
+/// As [`plan_inter`], with the order in which the operands of each group are combined fixed ([`crate::reproducible`]).
+pub fn plan_inter_reproducible(call: &InterCall<'_>, sides: Sides, model: &Model) -> Schedule {
+    match call {
+        InterCall::Reduce { .. } | InterCall::Allreduce { .. } | InterCall::ReduceScatter { .. } => {
+            algorithms::through_first(call, sides, build::Combined::Reproducible(model))
+        }
+        _ => plan_inter(call, sides, model),
+    }
+}
+
 /// The operation on an intracommunicator of the other group and the root, which comes last and has no data of its own there;
 /// but for a broadcast, whose root has.
 fn with_root<'a>(sides: Sides, root: Root, model: &Model, call: impl FnOnce(u32) -> Call<'a>) -> Schedule {

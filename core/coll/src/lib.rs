@@ -60,7 +60,7 @@ mod tree;
 pub use call::{Block, Call, Group, Vector};
 pub use execution::Execution;
 pub use figures::Figures;
-pub use inter::{InterCall, Root, Sides, plan_inter, plan_inter_by};
+pub use inter::{InterCall, Root, Sides, plan_inter, plan_inter_by, plan_inter_reproducible};
 pub use layout::{Layout, Level, Members, Partition, Stage};
 pub use model::{Estimate, Link, Model};
 pub use neighbor::{Grid, NeighborCall, plan_neighbor};

@@ -15,15 +15,21 @@ use crate::{allreduce, reduce, reduce_scatter, scan};
 /// Vectors of at least so many bytes are reduced in parts where that gives the same tree.
 const LONG: u64 = 64 << 10;
 
+fn ordered(vector: Vector) -> Vector {
+    Vector { commutative: false, ..vector }
+}
+
+/// Appends a reduction to one rank along the tree.
+pub(crate) fn add_reduction(b: &mut Builder, group: Group, root: u32, vector: Vector, in_place: bool) {
+    reduce::tree(b, group, root, ordered(vector), in_place, Shape::Binomial);
+}
+
 /// As [`plan`], with the order of combination fixed.
 pub fn plan_reproducible(call: &Call<'_>, group: Group, model: &Model) -> Schedule {
-    let ordered = |vector: Vector| Vector { commutative: false, ..vector };
     let balanced = group.size.is_power_of_two();
     let mut b = Builder::new();
     match *call {
-        Call::Reduce { root, vector, in_place } => {
-            reduce::tree(&mut b, group, root, ordered(vector), in_place, Shape::Binomial)
-        }
+        Call::Reduce { root, vector, in_place } => add_reduction(&mut b, group, root, vector, in_place),
         Call::Allreduce { vector, in_place } if balanced && vector.bytes() >= LONG => {
             allreduce::reduce_scatter_allgather(&mut b, group, ordered(vector), in_place)
         }

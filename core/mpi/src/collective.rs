@@ -336,6 +336,9 @@ impl Comm {
                 let model = planning.figures.apply(Model { layout, ..model.clone() });
                 Ok(weft_coll::plan_by(call, group, &model, &rules))
             }
+            Work::Inter(call) if planning.reproducible || self.is_reproducible() => {
+                Ok(weft_coll::plan_inter_reproducible(call, self.sides()?, &planning.model_apart()))
+            }
             Work::Inter(call) => {
                 let own = self.rules()?;
                 let rules = [&own, &*planning.rules];

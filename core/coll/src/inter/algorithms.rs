@@ -1,7 +1,8 @@
 //! The table of algorithms of collectives on intercommunicators, as that of the others: source, restriction, parameters and time. Rooted
 //! operations that only move data, and the barrier, are not in it: they are those of an intracommunicator.
 
-use super::{Alike, InterCall, Sides, build};
+use super::build::{self, Combined};
+use super::{Alike, InterCall, Sides};
 use crate::algorithms::{NONE, WINDOW};
 use crate::alltoall::Blocks;
 use crate::call::{Call, Group};
@@ -107,6 +108,16 @@ fn given(sent: u64) -> impl Fn(u32) -> Range {
     move |_| Range::new(Buffer::Send, 0, sent)
 }
 
+/// A reduction at rank 0 of each group, which exchange what comes of it.
+pub(super) fn through_first(call: &InterCall<'_>, sides: Sides, how: Combined<'_>) -> Schedule {
+    match *call {
+        InterCall::Reduce { root, vector } => build::reduce_to(sides, root, vector, how),
+        InterCall::Allreduce { vector } => build::allreduce_through_first(sides, vector, how),
+        InterCall::ReduceScatter { counts, vector } => build::reduce_scatter(sides, counts, vector, how),
+        _ => wrong(call),
+    }
+}
+
 fn wrong(call: &InterCall<'_>) -> ! {
     unreachable!("an algorithm was asked for {}, which is not among its operations", call.name())
 }
@@ -200,14 +211,7 @@ static ALGORITHMS: &[InterAlgorithm] = &[
             estimate.fan(1, 1, vector.bytes() as f64);
             inside(estimate, alike, model, |_| Call::Bcast { root: 0, bytes: vector.bytes() });
         },
-        write: |call, sides, model| match *call {
-            InterCall::Reduce { root, vector } => build::reduce_to(sides, root, vector, model),
-            InterCall::Allreduce { vector } => build::allreduce_through_first(sides, vector, model),
-            InterCall::ReduceScatter { counts, vector } => {
-                build::reduce_scatter(sides, counts, vector, model)
-            }
-            _ => wrong(call),
-        },
+        write: |call, sides, model| through_first(call, sides, Combined::Cheapest(model)),
     },
     InterAlgorithm {
         name: "through-all",

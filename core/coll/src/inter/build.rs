@@ -9,6 +9,7 @@ use crate::gather::block;
 use crate::layout::Members;
 use crate::model::Model;
 use crate::registry::choose;
+use crate::reproducible::add_reduction;
 use crate::schedule::{Buffer, Builder, CHANNELS, Range, Schedule, StepId};
 use crate::tree::Shape;
 
@@ -122,14 +123,38 @@ fn exchange_with(b: &mut Builder, sides: Sides, rank: u32, given: Range, taken: 
     }
 }
 
+/// How a group's vectors are combined.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Combined<'m> {
+    /// As the model finds cheapest.
+    Cheapest(&'m Model),
+    /// Along one tree whatever the call ([`crate::reproducible`]).
+    Reproducible(&'m Model),
+}
+
+impl<'m> Combined<'m> {
+    fn model(self) -> &'m Model {
+        let (Combined::Cheapest(model) | Combined::Reproducible(model)) = self;
+        model
+    }
+}
+
 /// Reduces the own group's vectors at its rank 0, which gets the memory they lie in.
-fn add_own_reduction(b: &mut Builder, sides: Sides, vector: Vector, model: &Model) -> Option<Range> {
+fn add_own_reduction(b: &mut Builder, sides: Sides, vector: Vector, how: Combined<'_>) -> Option<Range> {
     let whole = (sides.rank == 0 && vector.bytes() > 0).then(|| b.operand_scratch(vector.bytes()));
-    inside(b, sides, model, &Call::Reduce { root: 0, vector, in_place: false }, whole, 0);
+    match how {
+        Combined::Cheapest(model) => {
+            inside(b, sides, model, &Call::Reduce { root: 0, vector, in_place: false }, whole, 0);
+        }
+        Combined::Reproducible(_) => {
+            let members = Members::strided(sides.local_base(), 1, sides.local);
+            b.as_stage(&members, whole, 0, |b| add_reduction(b, sides.own_group(), 0, vector, false));
+        }
+    }
     whole
 }
 
-pub(super) fn reduce_to(sides: Sides, root: Root, vector: Vector, model: &Model) -> Schedule {
+pub(super) fn reduce_to(sides: Sides, root: Root, vector: Vector, how: Combined<'_>) -> Schedule {
     let mut b = Builder::new();
     match root {
         Root::Elsewhere => {}
@@ -140,7 +165,7 @@ pub(super) fn reduce_to(sides: Sides, root: Root, vector: Vector, model: &Model)
             }
         }
         Root::Remote(root) => {
-            if let Some(whole) = add_own_reduction(&mut b, sides, vector, model) {
+            if let Some(whole) = add_own_reduction(&mut b, sides, vector, how) {
                 b.count_ranks_from(sides.remote_base());
                 b.send(root, whole);
             }
@@ -150,13 +175,13 @@ pub(super) fn reduce_to(sides: Sides, root: Root, vector: Vector, model: &Model)
 }
 
 /// Reduced at rank 0 of each group, exchanged, and broadcast.
-pub(super) fn allreduce_through_first(sides: Sides, vector: Vector, model: &Model) -> Schedule {
+pub(super) fn allreduce_through_first(sides: Sides, vector: Vector, how: Combined<'_>) -> Schedule {
     let mut b = Builder::new();
     let result = Range::new(Buffer::Recv, 0, vector.bytes());
-    if let Some(whole) = add_own_reduction(&mut b, sides, vector, model) {
+    if let Some(whole) = add_own_reduction(&mut b, sides, vector, how) {
         exchange_first(&mut b, sides, whole, result);
     }
-    inside(&mut b, sides, model, &Call::Bcast { root: 0, bytes: result.bytes }, None, CHANNELS);
+    inside(&mut b, sides, how.model(), &Call::Bcast { root: 0, bytes: result.bytes }, None, CHANNELS);
     b.finish()
 }
 
@@ -179,10 +204,10 @@ pub(super) fn allreduce_through_all(sides: Sides, vector: Vector, model: &Model)
     b.finish()
 }
 
-pub(super) fn reduce_scatter(sides: Sides, counts: &[u64], vector: Vector, model: &Model) -> Schedule {
+pub(super) fn reduce_scatter(sides: Sides, counts: &[u64], vector: Vector, how: Combined<'_>) -> Schedule {
     let mut b = Builder::new();
     let mine = Range::new(Buffer::Recv, 0, counts[sides.rank as usize] * vector.element);
-    let Some(whole) = add_own_reduction(&mut b, sides, vector, model) else {
+    let Some(whole) = add_own_reduction(&mut b, sides, vector, how) else {
         b.count_ranks_from(sides.local_base());
         if mine.bytes > 0 {
             b.recv_on(CHANNELS, 0, mine);

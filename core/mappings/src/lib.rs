@@ -19,7 +19,10 @@
 //! # Why nobody waits for ever
 //!
 //! Who changes a mapping waits for a reader. Readers need the table's lock. Who holds that allocates, frees and maps nothing, so it waits for nobody
-//! but the kernel, where changes that wait hold no lock. The thread has no signals. Where the process forks, the child has neither the thread nor
+//! but the kernel, where changes that wait hold no lock. It may be held up by a signal whose handler changes a mapping, or in which the thread waits until
+//! a collector of garbage that has stopped all threads has done so. So the thread waits for the lock for [`HELD_UP`] only; then it says that
+//! anything may have changed ([`Shared::unknown`]), reads the words without the lock and forgets them. That was said before the change can return: whoever
+//! looks up afterwards, with the lock and after it has asked the kernel, finds it and takes all spots for changed. The thread has no signals. Where the process forks, the child has neither the thread nor
 //! watched memory: the kernel does not pass it on. What is not used any more is released while there is a reader, the rest before the last one ends.
 //!
 //! # What is watched
@@ -37,9 +40,10 @@ use std::collections::TryReserveError;
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::thread::JoinHandle;
+use std::time::Duration;
 use sys::{Page, Word};
 use table::Table;
 
@@ -49,6 +53,8 @@ pub const MOST_SPOTS: usize = 4096;
 const PATIENCE: u32 = 64;
 /// Words that are read in one go.
 const WORDS: usize = 16;
+/// How often, a millisecond apart, the thread tries to lock the table: longer than who is about to give it back lacks a processor.
+const HELD_UP: u32 = 1000;
 
 /// A range that is watched, until [`Watch::end`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +86,8 @@ struct Shared {
     table: Mutex<Table>,
     /// How often spots were marked.
     changes: AtomicU32,
+    /// Words were read that nobody has looked at.
+    unknown: AtomicBool,
 }
 
 /// Watches memory of this process; see the crate. There is one in a process, since the kernel takes one for a mapping.
@@ -131,7 +139,14 @@ impl Watch {
         let probe = Page::new().map_err(|error| failed("a page", &error))?;
         let no_room = |error: TryReserveError| failed("a table", &error);
         let table = Mutex::new(Table::with_room(MOST_SPOTS).map_err(no_room)?);
-        let shared = Arc::new(Shared { descriptor, end, probe, table, changes: AtomicU32::new(0) });
+        let shared = Arc::new(Shared {
+            descriptor,
+            end,
+            probe,
+            table,
+            changes: AtomicU32::new(0),
+            unknown: AtomicBool::new(false),
+        });
         let page = shared.probe.start();
         sys::register(shared.descriptor.as_fd(), page, page + sys::PAGE).map_err(refused)?;
         let reader = Arc::clone(&shared);
@@ -161,7 +176,9 @@ impl Watch {
     /// Whether a spot's pages are those that were there when it was begun, and no change is under way.
     pub fn is_good(&self, spot: Spot) -> bool {
         let mut table = self.shared.lock();
-        self.shared.settle(&mut table) && table.is_good(spot)
+        let settled = self.shared.settle(&mut table);
+        self.shared.mark_unknown(&mut table);
+        settled && table.is_good(spot)
     }
 
     /// Whether a change of a spot has been told. Asks the kernel nothing.
@@ -206,8 +223,34 @@ impl Shared {
     /// What the thread does.
     fn read_all(&self) {
         while sys::wait(self.descriptor.as_fd(), self.end.as_fd()) {
-            let mut table = self.lock();
-            self.read(&mut table);
+            match self.lock_soon() {
+                Some(mut table) => self.read(&mut table),
+                None => {
+                    // SeqCst, as the load: what is read below lets a change return.
+                    self.unknown.store(true, Ordering::SeqCst);
+                    sys::read(self.descriptor.as_fd(), &mut [Word::Other; WORDS]);
+                }
+            }
+        }
+    }
+
+    /// The table, unless whoever has locked it is held up.
+    fn lock_soon(&self) -> Option<MutexGuard<'_, Table>> {
+        for _ in 0..HELD_UP {
+            match self.table.try_lock() {
+                Ok(table) => return Some(table),
+                Err(TryLockError::Poisoned(table)) => return Some(table.into_inner()),
+                Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(1)),
+            }
+        }
+        None
+    }
+
+    /// Marks all spots where words were read that nobody has looked at.
+    fn mark_unknown(&self, table: &mut Table) {
+        if self.unknown.load(Ordering::SeqCst) && self.unknown.swap(false, Ordering::SeqCst) {
+            // They may be mapped as before, and are released as a whole.
+            self.mark(table, 0, u64::MAX, false);
         }
     }
 
@@ -279,4 +322,42 @@ impl Shared {
 fn pages(address: u64, length: u64) -> Option<(u64, u64)> {
     let end = address.checked_add(length).filter(|&end| end > address)?;
     Some((address & !(sys::PAGE - 1), end.checked_next_multiple_of(sys::PAGE)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+    use std::num::NonZeroUsize;
+
+    /// As in a handler of a signal that comes while the thread looks something up.
+    #[test]
+    fn who_unmaps_with_the_table_locked_returns_and_is_believed() {
+        let watch = match watch() {
+            Ok(watch) => watch,
+            Err(why) => return println!("skipped: {why}"),
+        };
+        let length = NonZeroUsize::new(4 * sys::PAGE as usize).unwrap();
+        // SAFETY: a fresh mapping touches nothing that exists.
+        let map = || unsafe {
+            mmap_anonymous(None, length, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_PRIVATE)
+        };
+        let (one, other) = (map().unwrap(), map().unwrap());
+        let begin = |start: std::ptr::NonNull<_>| watch.begin(start.as_ptr() as u64, length.get() as u64);
+        let (gone, stays) = (begin(one).unwrap(), begin(other).unwrap());
+        assert!(watch.is_good(gone) && watch.is_good(stays));
+        let table = watch.shared.lock();
+        // SAFETY: mapped above, and used no more.
+        unsafe { munmap(one, length.get()) }.unwrap();
+        drop(table);
+        assert!(!watch.is_good(gone));
+        assert!(!watch.is_good(stays), "what was told is not known, so it may be anything");
+        watch.end(gone);
+        watch.end(stays);
+        let again = begin(other).unwrap();
+        assert!(watch.is_good(again), "that was once");
+        watch.end(again);
+        // SAFETY: as above.
+        unsafe { munmap(other, length.get()) }.unwrap();
+    }
 }

@@ -2,14 +2,17 @@
 //! changes it returns, and nothing else is.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weft_mappings::{Watch, can_watch, watch};
 
 const PAGE: usize = 4096;
 
-/// The watch, or why there is none on this machine.
-fn watched() -> Option<std::sync::Arc<Watch>> {
+/// The watch, for one test at a time: while others change mappings, some lookups find nothing settled. Or why there is none on this machine.
+fn watched() -> Option<(MutexGuard<'static, ()>, Arc<Watch>)> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     match watch() {
-        Ok(watch) => Some(watch),
+        Ok(watch) => Some((alone, watch)),
         Err(why) => {
             println!("skipped: {why}");
             assert!(can_watch().is_err());
@@ -44,7 +47,7 @@ fn advise(page: *mut u8, how: i32) {
 
 #[test]
 fn every_change_is_seen_and_nothing_else() {
-    let Some(watch) = watched() else { return };
+    let Some((_alone, watch)) = watched() else { return };
     let bytes = 16 * PAGE;
     type Change = fn(*mut u8);
     let changes: [(&str, Change); 6] = [
@@ -98,7 +101,7 @@ fn every_change_is_seen_and_nothing_else() {
 
 #[test]
 fn memory_of_files_and_holes_is_not_watched() {
-    let Some(watch) = watched() else { return };
+    let Some((_alone, watch)) = watched() else { return };
     let shared = map_at(std::ptr::null_mut(), 2 * PAGE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
     assert_eq!(watch.begin(shared as u64, 100), None, "a file that may be truncated");
     let hole = map(3 * PAGE);
@@ -111,7 +114,7 @@ fn memory_of_files_and_holes_is_not_watched() {
 
 #[test]
 fn what_the_allocator_gives_back_is_seen() {
-    let Some(watch) = watched() else { return };
+    let Some((_alone, watch)) = watched() else { return };
     // As long as glibc maps by itself, and longer than what it keeps.
     let buffer = vec![1_u8; 64 << 20];
     let spot = watch.begin(buffer.as_ptr() as u64, buffer.len() as u64).expect("the allocator's memory");
@@ -123,7 +126,7 @@ fn what_the_allocator_gives_back_is_seen() {
 
 #[test]
 fn a_child_process_neither_waits_nor_tells() {
-    let Some(watch) = watched() else { return };
+    let Some((_alone, watch)) = watched() else { return };
     let start = map(4 * PAGE);
     let spot = watch.begin(start as u64, 4 * PAGE as u64).expect("private memory");
     // SAFETY: the child makes system calls alone.
@@ -148,11 +151,11 @@ fn a_child_process_neither_waits_nor_tells() {
 /// next never finds the spot good that was theirs before.
 #[test]
 fn nobody_finds_the_spot_of_memory_that_another_had_before() {
-    let Some(watch) = watched() else { return };
+    let Some((_alone, watch)) = watched() else { return };
     const THREADS: usize = 4;
     let rounds = if cfg!(debug_assertions) { 300 } else { 3000 };
     // Of each address the last spot that anybody had of it.
-    let spots = std::sync::Mutex::new(std::collections::HashMap::new());
+    let spots = Mutex::new(std::collections::HashMap::new());
     let hits = AtomicU64::new(0);
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..THREADS)
@@ -183,7 +186,7 @@ fn nobody_finds_the_spot_of_memory_that_another_had_before() {
 
 #[test]
 fn room_comes_back() {
-    let Some(watch) = watched() else { return };
+    let Some((_alone, watch)) = watched() else { return };
     let start = map(PAGE);
     for _ in 0..3 * weft_mappings::MOST_SPOTS {
         let spot = watch.begin(start as u64, 1).expect("room");

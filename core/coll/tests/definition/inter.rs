@@ -7,6 +7,7 @@ use crate::world::{Memory, Operation, Random, Sends, World, check_channels};
 use weft_coll::inter::rank_inter;
 use weft_coll::{
     Block, Buffer, InterCall, Model, Root, Rules, Schedule, Sides, Vector, plan_inter, plan_inter_by,
+    plan_inter_reproducible,
 };
 
 fn shapes() -> Vec<[u32; 2]> {
@@ -61,6 +62,9 @@ impl Case<'_> {
                 plan_inter(&(self.call)(member), self.sides(member), &model)
             });
         }
+        self.check_by(&model, random, &|member| {
+            plan_inter_reproducible(&(self.call)(member), self.sides(member), &model)
+        });
         for (name, _) in known {
             self.check_by(&model, random, &|member| {
                 let call = (self.call)(member);

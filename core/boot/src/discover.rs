@@ -1,4 +1,4 @@
-//! Which source speaks for this process: Weft's card, PMI, or nobody.
+//! Which source speaks for this process: Weft's card, PMI, PMIx, or nobody.
 
 use std::env;
 use std::fs::File;
@@ -16,6 +16,7 @@ use crate::machine;
 use crate::nodes::Nodes;
 use crate::pmi::channel::LauncherSocket;
 use crate::pmi::client1;
+use crate::pmix;
 use crate::segment::claim_place;
 
 pub(crate) fn discover() -> Result<(Job, Box<dyn Launcher>)> {
@@ -24,6 +25,14 @@ pub(crate) fn discover() -> Result<(Job, Box<dyn Launcher>)> {
     }
     if let Some(socket) = launcher_socket()? {
         return foreign::join(socket);
+    }
+    if pmix::is_here() {
+        only_once()?;
+        return match pmix::claim_place() {
+            Some(place) => pmix::join(place),
+            // A rank started this program as its child, with the environment of the rank: it is no rank itself.
+            None => Ok(alone()),
+        };
     }
     refuse_silent_singletons()?;
     Ok(alone())
@@ -63,11 +72,7 @@ fn alone() -> (Job, Box<dyn Launcher>) {
 fn from_card(card: Card) -> Result<(Job, Box<dyn Launcher>)> {
     let local_index = card.local_ranks.iter().position(|&rank| rank == card.rank).unwrap_or_default() as u32;
     let segment = inherited_segment(card.segment_inode)?;
-    // The second description of this process would look like another process's.
-    static DISCOVERED: AtomicBool = AtomicBool::new(false);
-    if DISCOVERED.swap(true, Ordering::Relaxed) {
-        return Err(Error::internal("a process asked a second time who it is"));
-    }
+    only_once()?;
     let ours = claim_place(&segment, local_index).map_err(|error| unusable_segment(&error.to_string()))?;
     if !ours {
         // A rank started this program as its child, with the environment of the rank: it is no rank itself.
@@ -107,6 +112,15 @@ fn from_card(card: Card) -> Result<(Job, Box<dyn Launcher>)> {
         psets: card.psets,
     };
     Ok((job, Box::new(launcher)))
+}
+
+/// The second description of this process would look like another process's.
+fn only_once() -> Result<()> {
+    static DISCOVERED: AtomicBool = AtomicBool::new(false);
+    match DISCOVERED.swap(true, Ordering::Relaxed) {
+        true => Err(Error::internal("a process asked a second time who it is")),
+        false => Ok(()),
+    }
 }
 
 /// Opens the memory the launcher left in the descriptor it named. Going through /proc gives a description of our own, closed
@@ -157,17 +171,10 @@ fn launcher_socket() -> Result<Option<LauncherSocket>> {
 /// A launcher Weft cannot talk to would start N jobs of one process each, and every one would compute the same: refuse.
 fn refuse_silent_singletons() -> Result<()> {
     let number = |name: &str| env::var(name).ok().and_then(|text| text.trim().parse::<u64>().ok());
-    if env::var_os("PMIX_NAMESPACE").is_some() && env::var_os("PMIX_RANK").is_some() {
-        return Err(Error::new(
-            ErrorClass::OTHER,
-            "this process was started by a PMIx launcher (Open MPI's mpirun, prterun, srun --mpi=pmix), which this version of \
-             Weft cannot join; start it with Weft's mpiexec, with mpiexec.hydra, or with srun --mpi=pmi2. To run it alone, unset PMIX_NAMESPACE",
-        ));
-    }
     if number("SLURM_STEP_NUM_TASKS").is_some_and(|tasks| tasks > 1) {
         return Err(Error::new(
             ErrorClass::OTHER,
-            "srun started several tasks of this program without a way to find each other; start it with srun --mpi=pmi2. To run \
+            "srun started several tasks of this program without a way to find each other; start it with srun --mpi=pmi2 or --mpi=pmix. To run \
              each alone, unset SLURM_STEP_NUM_TASKS",
         ));
     }

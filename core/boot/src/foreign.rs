@@ -1,4 +1,4 @@
-//! Joining a job that another launcher started, over PMI-1 or PMI-2.
+//! Joining a job that another launcher started: over PMI-1 or PMI-2 here, over PMIx in [`crate::pmix`].
 //!
 //! Such launchers tell rank, size and (mostly) the node of each rank, but make no shared memory. So each process puts a
 //! greeting into the key-value space (its host, its CPUs, and for a possible leader a memfd), one fence later reads those of
@@ -20,14 +20,15 @@ use crate::pmi::{client1, client2};
 use crate::share;
 
 /// What a launcher said before any exchange between processes.
-struct Said {
-    rank: u32,
-    size: u32,
-    job_id: String,
-    appnum: Option<i32>,
-    universe_size: Option<i32>,
-    mapping: Option<String>,
-    kind: LauncherKind,
+pub(crate) struct Said {
+    pub(crate) rank: u32,
+    pub(crate) size: u32,
+    pub(crate) job_id: String,
+    pub(crate) appnum: Option<i32>,
+    pub(crate) universe_size: Option<i32>,
+    /// The node of each rank.
+    pub(crate) nodes: Option<Nodes>,
+    pub(crate) kind: LauncherKind,
 }
 
 /// Joins through `channel`, by PMI-1 or, where the server wants it, PMI-2. Collective over the job.
@@ -61,7 +62,7 @@ fn join_as(
                 job_id: facts.kvs,
                 appnum: facts.appnum,
                 universe_size: facts.universe_size,
-                mapping: facts.mapping,
+                nodes: facts.mapping.and_then(|text| Nodes::parse(&text, size)),
                 kind: LauncherKind::Pmi1,
             };
             meet(said, Box::new(client))
@@ -74,7 +75,7 @@ fn join_as(
                 job_id: facts.job,
                 appnum: facts.appnum,
                 universe_size: facts.universe_size,
-                mapping: facts.mapping,
+                nodes: facts.mapping.and_then(|text| Nodes::parse(&text, facts.size)),
                 kind: LauncherKind::Pmi2,
             };
             meet(said, Box::new(client))
@@ -82,7 +83,8 @@ fn join_as(
     }
 }
 
-fn meet(said: Said, mut launcher: Box<dyn Launcher>) -> Result<(Job, Box<dyn Launcher>)> {
+/// Meets the others of the job, after which everything of it is known; collective over it.
+pub(crate) fn meet(said: Said, mut launcher: Box<dyn Launcher>) -> Result<(Job, Box<dyn Launcher>)> {
     if said.rank >= said.size {
         return Err(Error::new(
             ErrorClass::OTHER,
@@ -97,10 +99,7 @@ fn meet(said: Said, mut launcher: Box<dyn Launcher>) -> Result<(Job, Box<dyn Lau
             each: vec![allowed_cpus()],
             segment: NodeSegment::Private,
         },
-        size => {
-            let nodes = said.mapping.as_deref().and_then(|text| Nodes::parse(text, size));
-            share::meet_mates(said.rank, size, &said.job_id, nodes, launcher.as_mut())?
-        }
+        size => share::meet_mates(said.rank, size, &said.job_id, said.nodes, launcher.as_mut())?,
     };
     let own = allowed_cpus();
     let bound = own.len() < mates.cpus.len();

@@ -24,6 +24,8 @@ pub enum LauncherKind {
     Pmi1,
     /// A launcher that speaks PMI-2 only (Slurm).
     Pmi2,
+    /// A launcher that speaks PMIx (Slurm's `srun --mpi=pmix`, Open MPI's mpirun, prterun).
+    Pmix,
 }
 
 /// Where the node's shared memory comes from.
@@ -131,7 +133,7 @@ impl Requests {
 
 impl Job {
     /// Finds out who this process is; to be called once, its answer kept until the process ends. Exchanges no message under
-    /// Weft's mpiexec or alone; under PMI it is collective over the job.
+    /// Weft's mpiexec or alone; under PMI and PMIx it is collective over the job.
     ///
     /// Errors: class `MPI_ERR_OTHER` with what is wrong with the launcher's variables or channel and what to do.
     pub fn discover() -> Result<(Job, Box<dyn Launcher>)> {

@@ -151,7 +151,7 @@ pub(crate) fn through_store(
     let mut kinds = NodeKinds::default();
     for first in firsts {
         // Who says nothing is met with what the first contact says.
-        if let Some(said) = launcher.get(&key(first))? {
+        if let Some(said) = launcher.get(first, &key(first))? {
             kinds.add(&said);
         }
     }
@@ -215,7 +215,8 @@ mod tests {
         fn fence_of_nodes(&mut self, nodes: &Nodes, rank: u32, said: Option<&str>) -> Result<NodeKinds> {
             through_store(self, nodes, rank, said)
         }
-        fn get(&mut self, key: &str) -> Result<Option<String>> {
+        fn get(&mut self, owner: u32, key: &str) -> Result<Option<String>> {
+            assert_eq!(key, format!("{KEY}-{owner}"));
             self.reads += 1;
             Ok(key.starts_with(KEY).then(|| NodeKinds::said("u", "a", 0)))
         }

@@ -30,8 +30,9 @@ pub trait Launcher: Send {
     /// of their nodes. May return nothing where all nodes said the same; collective over the job.
     fn fence_of_nodes(&mut self, nodes: &Nodes, rank: u32, said: Option<&str>) -> Result<NodeKinds>;
 
-    /// The value under `key`, put by any process before the last fence; `None` where there is none.
-    fn get(&mut self, key: &str) -> Result<Option<String>>;
+    /// The value under `key`, put by process `owner` before the last fence; `None` where there is none. No two processes may put
+    /// something under one key: some launchers do not tell them apart, others ask the owner's node.
+    fn get(&mut self, owner: u32, key: &str) -> Result<Option<String>>;
 
     /// Longest key in bytes.
     fn max_key(&self) -> usize;
@@ -140,8 +141,8 @@ impl Launcher for SharedLauncher {
         self.lent().fence_of_nodes(nodes, rank, said)
     }
 
-    fn get(&mut self, key: &str) -> Result<Option<String>> {
-        self.lent().get(key)
+    fn get(&mut self, owner: u32, key: &str) -> Result<Option<String>> {
+        self.lent().get(owner, key)
     }
 
     fn max_key(&self) -> usize {
@@ -210,6 +211,7 @@ enum Way {
     Pmi1(LauncherSocket),
     Weft(LauncherSocket),
     Pmi2(LauncherSocket),
+    Pmix(weft_pmix::Aborter),
 }
 
 impl Aborter {
@@ -225,6 +227,10 @@ impl Aborter {
         Aborter(Way::Pmi2(socket))
     }
 
+    pub(crate) fn pmix(aborter: weft_pmix::Aborter) -> Aborter {
+        Aborter(Way::Pmix(aborter))
+    }
+
     /// Asks the launcher to end the whole job with exit code `code` and shows `message`, which names who aborts
     /// what; it may have several lines. Returns when the request is on its way; the caller then ends its own process with
     /// `code` (section 11.4.2).
@@ -232,6 +238,11 @@ impl Aborter {
         let (socket, request) = match self.0 {
             Way::Alone => {
                 eprintln!("{message}");
+                return;
+            }
+            Way::Pmix(aborter) => {
+                say_before_abort(message);
+                aborter.abort(code);
                 return;
             }
             Way::Weft(socket) => {
@@ -318,7 +329,7 @@ impl Launcher for Alone {
         Ok(NodeKinds::default())
     }
 
-    fn get(&mut self, key: &str) -> Result<Option<String>> {
+    fn get(&mut self, _: u32, key: &str) -> Result<Option<String>> {
         Ok(self.store.get(key).cloned())
     }
 

@@ -70,6 +70,19 @@ impl Nodes {
         Nodes::dealt(blocks.into_iter(), size)
     }
 
+    /// The node of each of `size` ranks, from the ranks on each node; `None` where they are not all ranks, each on one node.
+    pub fn by_their_ranks<'a>(nodes: impl Iterator<Item = &'a [u32]>, size: u32) -> Option<Nodes> {
+        const NOWHERE: u32 = u32::MAX;
+        let mut listed = vec![NOWHERE; size as usize];
+        for (node, ranks) in (0..).zip(nodes) {
+            for &rank in ranks {
+                let place = listed.get_mut(rank as usize).filter(|place| **place == NOWHERE)?;
+                *place = node;
+            }
+        }
+        (size > 0 && !listed.contains(&NOWHERE)).then(|| Nodes::listed(&listed))
+    }
+
     fn dealt(blocks: impl Iterator<Item = (u32, u32, u32)>, size: u32) -> Nodes {
         let mut rank = 0_u64;
         let mut kept = Vec::new();
@@ -176,6 +189,25 @@ mod tests {
             if let Some(nodes) = Nodes::parse(&text, size) {
                 (0..size).for_each(|rank| { nodes.node(rank); });
             }
+        }
+    }
+
+    #[test]
+    fn lists_of_ranks_are_taken_when_they_are_all_ranks_each_once() {
+        let of = |lists: &[&[u32]], size| {
+            Nodes::by_their_ranks(lists.iter().copied(), size).map(|nodes| nodes.to_string())
+        };
+        assert_eq!(of(&[&[0, 1, 2], &[3]], 4).as_deref(), Some("(vector,(0,1,3),(1,1,1))"));
+        assert_eq!(of(&[&[2, 0], &[], &[3, 1]], 4).as_deref(), Some("(vector,(0,1,1),(2,1,1))"));
+        for (lists, size) in [
+            (&[&[0, 1][..], &[1][..]][..], 2),
+            (&[&[0, 2]], 2),
+            (&[&[0]], 2),
+            (&[&[0, u32::MAX]], 2),
+            (&[], 1),
+            (&[&[0]], 0),
+        ] {
+            assert_eq!(of(lists, size), None, "{lists:?} of {size}");
         }
     }
 

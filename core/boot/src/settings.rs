@@ -139,7 +139,7 @@ fn share(rank: u32, launcher: &mut dyn Launcher, variable: &str, own: Option<&To
             format!("the launcher lost {key}, which rank 0 gave it; start the job again"),
         )
     };
-    let mut get = |number: usize| launcher.get(&key(number))?.ok_or_else(|| lost(&key(number)));
+    let mut get = |number: usize| launcher.get(0, &key(number))?.ok_or_else(|| lost(&key(number)));
     let count: usize = get(0)?.parse().map_err(|_| lost(&key(0)))?;
     let mut word = String::new();
     for number in 1..=count {
@@ -183,7 +183,8 @@ mod tests {
         fn fence_of_nodes(&mut self, nodes: &Nodes, rank: u32, said: Option<&str>) -> Result<NodeKinds> {
             through_store(self, nodes, rank, said)
         }
-        fn get(&mut self, key: &str) -> Result<Option<String>> {
+        fn get(&mut self, owner: u32, key: &str) -> Result<Option<String>> {
+            assert!(owner == 0 || key.ends_with(&format!("-{owner}")), "{key} is not of {owner}");
             Ok(self.0.lock().unwrap().get(key).cloned())
         }
         fn max_key(&self) -> usize {

@@ -105,7 +105,7 @@ pub(crate) fn meet_mates(
     // Where the launcher does not tell: the hosts seen, and the number of each rank's.
     let (mut hosts, mut seen): (HashMap<String, u32>, Vec<u32>) = (HashMap::new(), Vec::new());
     for other in candidates {
-        let text = launcher.get(&key("c", other))?.unwrap_or_default();
+        let text = launcher.get(other, &key("c", other))?.unwrap_or_default();
         let theirs = Greeting::parse(&text).ok_or_else(|| lost(other, &text))?;
         if nodes.is_none() {
             let is_here = theirs.host == encode_word(&host);
@@ -141,7 +141,7 @@ fn agree(
     launcher.fence()?;
     let mut all = true;
     for &other in ranks {
-        all &= launcher.get(&key("v", other))?.as_deref() == Some("yes");
+        all &= launcher.get(other, &key("v", other))?.as_deref() == Some("yes");
     }
     match opened {
         Some(memory) if all => Ok(NodeSegment::Shared(memory)),

@@ -101,7 +101,7 @@ fn pmi2() {
         .expect("put");
     client.fence().expect("fence");
     for rank in 0..facts.size {
-        assert_eq!(client.get(&format!("card-{rank}")).expect("get"), Some(format!("of:{rank}")));
+        assert_eq!(client.get(rank, &format!("card-{rank}")).expect("get"), Some(format!("of:{rank}")));
     }
     println!("rank {} of {} spoke PMI-2", facts.rank, facts.size);
     client.finalize().expect("good-bye");
@@ -147,10 +147,10 @@ fn names(job: &Job, launcher: &mut dyn Launcher) {
     launcher.put(&format!("card-{}", job.rank), &format!("value=of:{}", job.rank)).expect("put");
     launcher.fence().expect("fence");
     for rank in 0..job.size {
-        let value = launcher.get(&format!("card-{rank}")).expect("get");
+        let value = launcher.get(rank, &format!("card-{rank}")).expect("get");
         assert_eq!(value, Some(format!("value=of:{rank}")));
     }
-    assert_eq!(launcher.get("nobody-put-this").expect("get"), None);
+    assert_eq!(launcher.get(0, "nobody-put-this").expect("get"), None);
     assert!(launcher.put("two words", "x").is_err());
     let service = format!("service-{}", job.rank);
     launcher.publish(&service, "port:1").expect("publish");

@@ -91,6 +91,7 @@ fn job(found: weft_types::Result<Job>) -> Vec<Line> {
         LauncherKind::Weft => "Weft's mpiexec",
         LauncherKind::Pmi1 => "a launcher that speaks PMI-1",
         LauncherKind::Pmi2 => "a launcher that speaks PMI-2",
+        LauncherKind::Pmix => "a launcher that speaks PMIx",
     };
     let mates = job.local_ranks.len();
     let bound =

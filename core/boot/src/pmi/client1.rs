@@ -63,7 +63,7 @@ impl Client {
         client.kvs = kvs.get("kvsname").unwrap_or_default().to_owned();
         let appnum = client.ask(&Command::new("get_appnum"), "appnum")?.number("appnum");
         let universe_size = client.ask(&Command::new("get_universe_size"), "universe_size")?.number("size");
-        let mapping = client.get("PMI_process_mapping")?;
+        let mapping = client.value("PMI_process_mapping")?;
         let facts = Facts {
             kvs: client.kvs.clone(),
             appnum: appnum.filter(|&number: &i32| number >= 0),
@@ -118,6 +118,14 @@ impl Client {
         }
     }
 
+    fn value(&mut self, key: &str) -> Result<Option<String>> {
+        let answer =
+            self.ask(&Command::new("get").with("kvsname", &self.kvs).with("key", key), "get_result")?;
+        // Older servers say it by `rc`, newer ones by `found`.
+        let found = answer.succeeded() && answer.get("found").is_none_or(|found| found == "TRUE");
+        Ok(answer.get("value").filter(|_| found).map(str::to_owned))
+    }
+
     fn service(
         &mut self,
         command: Command,
@@ -167,12 +175,8 @@ impl Launcher for Client {
         }
     }
 
-    fn get(&mut self, key: &str) -> Result<Option<String>> {
-        let answer =
-            self.ask(&Command::new("get").with("kvsname", &self.kvs).with("key", key), "get_result")?;
-        // Older servers say it by `rc`, newer ones by `found`.
-        let found = answer.succeeded() && answer.get("found").is_none_or(|found| found == "TRUE");
-        Ok(answer.get("value").filter(|_| found).map(str::to_owned))
+    fn get(&mut self, _: u32, key: &str) -> Result<Option<String>> {
+        self.value(key)
     }
 
     fn max_key(&self) -> usize {

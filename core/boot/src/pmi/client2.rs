@@ -156,7 +156,7 @@ impl Launcher for Client {
         through_store(self, nodes, rank, said)
     }
 
-    fn get(&mut self, key: &str) -> Result<Option<String>> {
+    fn get(&mut self, _: u32, key: &str) -> Result<Option<String>> {
         let command = Command::new("kvs-get").with("jobid", &self.job).with("srcid", -1).with("key", key);
         let answer = self.exchange(&command)?;
         let found = answer.succeeded() && answer.get("found").is_none_or(|found| found == "TRUE");

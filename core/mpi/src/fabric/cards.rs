@@ -33,7 +33,7 @@ pub(super) struct Cards {
 impl Cards {
     pub(super) fn text(&mut self, peer: PeerId) -> Result<String> {
         let failed = |why: String| Error::new(ErrorClass::OTHER, why);
-        let text = self.launcher.get(&key(peer.0, self.round.load(Ordering::Relaxed)))?.ok_or_else(|| {
+        let text = self.launcher.get(peer.0, &key(peer.0, self.round.load(Ordering::Relaxed)))?.ok_or_else(|| {
             failed(format!(
                 "the launcher does not know how process {} is reached: did it start with the same WEFT_TRANSPORT?",
                 peer.0

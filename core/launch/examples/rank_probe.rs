@@ -20,6 +20,11 @@ fn main() {
         pmi2();
         return;
     }
+    if words == ["direct"] {
+        direct();
+        return;
+    }
+    let before = caught_signals();
     let (mut job, mut launcher) = match Job::discover() {
         Ok(found) => found,
         Err(error) => {
@@ -30,7 +35,16 @@ fn main() {
     match words[..] {
         ["facts"] => facts(&job),
         ["share"] => share(&mut job, launcher.as_mut()),
-        ["names"] => names(&job, launcher.as_mut()),
+        ["names"] => {
+            values(&job, launcher.as_mut());
+            names(&job, launcher.as_mut());
+        }
+        ["values"] => {
+            values(&job, launcher.as_mut());
+            println!("rank {} of {} knows all values", job.rank, job.size);
+        }
+        ["no-names"] => no_names(launcher.as_mut()),
+        ["threads"] => threads(&job, before),
         ["abort", code, who] => {
             if job.rank.to_string() == who {
                 let code = code.parse().unwrap_or(1);
@@ -107,6 +121,64 @@ fn pmi2() {
     client.finalize().expect("good-bye");
 }
 
+/// Speaks PMIx as in a job of many thousands: values are fetched from the nodes of their processes.
+fn direct() {
+    let mut client = weft_pmix::Client::join().expect("greeting");
+    client.exchange_by(weft_pmix::Exchange::Direct);
+    let size = client.fact(weft_pmix::Fact::Size).and_then(|size| size.number()).expect("a size") as u32;
+    let put = |round: u32| {
+        client
+            .put(&format!("card-{round}-{}", client.rank()), &format!("of:{}", client.rank()))
+            .expect("put");
+        client.fence().expect("fence");
+        for rank in (0..size).rev() {
+            let value = client.get(rank, &format!("card-{round}-{rank}")).expect("get");
+            assert_eq!(value, Some(format!("of:{rank}")));
+        }
+    };
+    put(0);
+    put(1);
+    println!("rank {} of {size} fetched what it asked for", client.rank());
+    client.fence().expect("fence");
+    client.finalize().expect("good-bye");
+}
+
+/// A launcher without a name service says so.
+fn no_names(launcher: &mut dyn Launcher) {
+    for refused in [launcher.publish("a", "b"), launcher.unpublish("a"), launcher.lookup("a").map(drop)] {
+        println!("{}", refused.expect_err("no name service"));
+    }
+}
+
+/// What /proc tells of the signals of a thread.
+fn signals(of: &str, which: &str) -> String {
+    let status = std::fs::read_to_string(format!("{of}/status")).expect("a thread");
+    let line = status.lines().find(|line| line.starts_with(which)).expect("signals");
+    line.split_whitespace().last().unwrap_or_default().to_owned()
+}
+
+fn caught_signals() -> String {
+    signals("/proc/self", "SigCgt")
+}
+
+/// Joining has changed nothing of the program's signals, and its threads take none.
+fn threads(job: &Job, before: String) {
+    assert_eq!(caught_signals(), before);
+    let own = format!("/proc/self/task/{}", std::process::id());
+    assert_eq!(u64::from_str_radix(&signals(&own, "SigBlk"), 16), Ok(0));
+    let mut threads = 0;
+    for thread in std::fs::read_dir("/proc/self/task").expect("threads") {
+        let path = thread.expect("a thread").path().to_string_lossy().into_owned();
+        if path != own {
+            threads += 1;
+            let blocked = u64::from_str_radix(&signals(&path, "SigBlk"), 16).expect("a mask");
+            // All but those that nobody can block, and the two of the C library's own.
+            assert_eq!(blocked | 1 << 8 | 1 << 18 | 3 << 31, u64::MAX, "{blocked:x}");
+        }
+    }
+    println!("rank {} has {threads} threads that take no signals", job.rank);
+}
+
 fn facts(job: &Job) {
     println!(
         "rank={} size={} local={:?} index={} cores={} app={:?} universe={:?} by={:?} bound={} numa={:?} command={:?} maxprocs={:?} \
@@ -143,7 +215,8 @@ fn share(job: &mut Job, launcher: &mut dyn Launcher) {
     launcher.fence().expect("fence");
 }
 
-fn names(job: &Job, launcher: &mut dyn Launcher) {
+/// What all put, all get.
+fn values(job: &Job, launcher: &mut dyn Launcher) {
     launcher.put(&format!("card-{}", job.rank), &format!("value=of:{}", job.rank)).expect("put");
     launcher.fence().expect("fence");
     for rank in 0..job.size {
@@ -152,6 +225,15 @@ fn names(job: &Job, launcher: &mut dyn Launcher) {
     }
     assert_eq!(launcher.get(0, "nobody-put-this").expect("get"), None);
     assert!(launcher.put("two words", "x").is_err());
+    let (most, last) = (launcher.max_value().min(1 << 16), job.size - 1);
+    launcher.put(&format!("longest-{}", job.rank), &"v".repeat(most)).expect("put");
+    launcher.fence().expect("fence");
+    let longest = launcher.get(last, &format!("longest-{last}")).expect("get").expect("found");
+    assert_eq!(longest.len(), most);
+    launcher.fence().expect("fence");
+}
+
+fn names(job: &Job, launcher: &mut dyn Launcher) {
     let service = format!("service-{}", job.rank);
     launcher.publish(&service, "port:1").expect("publish");
     assert_eq!(launcher.lookup(&service).expect("lookup"), "port:1");

@@ -135,6 +135,7 @@ fn launchers_weft_cannot_join_are_named() {
         run(&mut command)
     };
     let table: [(&[(&str, &str)], &str); 5] = [
+        // Whether there is a library or not.
         (&[("PMIX_NAMESPACE", "job"), ("PMIX_RANK", "0")], "PMIx"),
         (&[("SLURM_STEP_NUM_TASKS", "4")], "srun --mpi=pmi2"),
         (&[("PMI_FD", "987")], "descriptor is closed"),

@@ -1,8 +1,10 @@
-//! What a launcher says must never bring a rank down: the card, PMI-1 lines, PMI-2 frames, the process mapping. What is read
+//! What a launcher says must never bring a rank down: the card, PMI-1 lines, PMI-2 frames, the process mapping, the ranks on
+//! each node that PMIx tells. What is read
 //! must be read alike after being written again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use weft_boot::Nodes;
 use weft_boot::card::Card;
 use weft_boot::pmi::wire1::{Command, LineBuffer};
 use weft_boot::pmi::{mapping, wire2};
@@ -19,7 +21,16 @@ fuzz_target!(|bytes: &[u8]| {
     if let Some(header) = bytes.first_chunk() {
         let _ = wire2::body_length(header);
     }
-    let _ = mapping::nodes(&text, 64);
+    let listed = mapping::nodes(&text, 64);
+    let kept = Nodes::parse(&text, 64).map(|nodes| (0..64).map(|rank| nodes.node(rank)).collect::<Vec<u32>>());
+    assert_eq!(kept, listed.ok());
+    let ranks: Vec<Vec<u32>> = bytes.split(|&byte| byte == 0).map(|node| node.iter().map(|&rank| u32::from(rank) - 1).collect()).collect();
+    let size = ranks.iter().map(|node| node.len() as u32).sum();
+    if let Some(nodes) = Nodes::by_their_ranks(ranks.iter().map(Vec::as_slice), size) {
+        for (node, ranks) in (0..).zip(&ranks) {
+            assert!(ranks.iter().all(|&rank| nodes.node(rank) == node));
+        }
+    }
     let mut lines = LineBuffer::default();
     for piece in bytes.chunks(7) {
         let _ = lines.push(piece);

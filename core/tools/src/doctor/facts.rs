@@ -120,13 +120,17 @@ pub struct Machine {
 }
 
 /// Libraries that are opened at run time, and what each is for.
-pub const LIBRARIES: [(&str, &str); 3] = [
+pub const LIBRARIES: [(&str, &str); 4] = [
     ("libibverbs.so.1", "InfiniBand and RoCE devices (Debian: libibverbs1 ibverbs-providers)"),
     (
         "librdmacm.so.1",
         "routes to peers over RDMA devices: service levels and traffic classes (Debian: librdmacm1)",
     ),
     ("libfabric.so.1", "Omni-Path, Slingshot, EFA (Debian: libfabric1)"),
+    (
+        "libpmix.so.2",
+        "starting by PMIx launchers: srun --mpi=pmix, Open MPI's mpirun, prterun (Debian: libpmix2)",
+    ),
 ];
 
 impl Default for Machine {

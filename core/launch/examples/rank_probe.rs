@@ -41,6 +41,7 @@ fn main() {
         }
         ["values"] => {
             values(&job, launcher.as_mut());
+            longest(&job, launcher.as_mut());
             println!("rank {} of {} knows all values", job.rank, job.size);
         }
         ["no-names"] => no_names(launcher.as_mut()),
@@ -225,6 +226,11 @@ fn values(job: &Job, launcher: &mut dyn Launcher) {
     }
     assert_eq!(launcher.get(0, "nobody-put-this").expect("get"), None);
     assert!(launcher.put("two words", "x").is_err());
+    launcher.fence().expect("fence");
+}
+
+/// A value of the greatest length.
+fn longest(job: &Job, launcher: &mut dyn Launcher) {
     let (most, last) = (launcher.max_value().min(1 << 16), job.size - 1);
     launcher.put(&format!("longest-{}", job.rank), &"v".repeat(most)).expect("put");
     launcher.fence().expect("fence");

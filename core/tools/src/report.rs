@@ -5,9 +5,13 @@ use crate::tuning::Tuning;
 use std::fmt::Write;
 use weft_boot::machine::{LiveSystem, allowed_cpus, usable};
 use weft_boot::{Job, LauncherKind};
+use weft_place::libraries::library;
 use weft_place::{System, Topology};
 use weft_types::abi;
 use weft_types::params::{Choice, Parameters, Setting, TABLE};
+
+/// The library that speaks to PMIx launchers.
+const PMIX: &str = "libpmix.so.2";
 
 /// One line: what, and what was found.
 struct Line(&'static str, String);
@@ -17,6 +21,7 @@ pub fn text(variable: impl Fn(&str) -> Option<String>) -> String {
     let mut lines = vec![versions(), machine(), cores()];
     lines.extend(topology());
     lines.extend(job(discover()));
+    lines.push(launchers(&variable));
     lines.extend(fabrics(&variable));
     lines.push(parameters(&variable));
     lines.extend(tuning(&variable));
@@ -104,6 +109,16 @@ fn job(found: weft_types::Result<Job>) -> Vec<Line> {
     ]
 }
 
+/// Who can start ranks here; libpmix is looked for and not opened.
+fn launchers(variable: &impl Fn(&str) -> Option<String>) -> Line {
+    let library = library(&LiveSystem, PMIX, variable("LD_LIBRARY_PATH").as_deref());
+    let by_pmix = match library {
+        Some(path) => format!("those of PMIx through {path}"),
+        None => format!("none of PMIx, for which {PMIX} is not installed (Debian: libpmix2)"),
+    };
+    Line("launchers", format!("Weft's mpiexec, those of PMI-1 and PMI-2, and {by_pmix}"))
+}
+
 fn fabrics(variable: &impl Fn(&str) -> Option<String>) -> Vec<Line> {
     let wished = variable("WEFT_SINGLE_COPY");
     let parameters = Parameters::from_environment(wished.map(|value| ("WEFT_SINGLE_COPY".to_owned(), value)));
@@ -174,9 +189,16 @@ mod tests {
     #[test]
     fn the_report_names_version_machine_launcher_and_fabrics() {
         let text = text(|_| None);
-        for word in
-            ["MPI 4.1", "libmpi_abi.so.1", "processors", "launched", "shm", "process_vm_readv", "defaults"]
-        {
+        for word in [
+            "MPI 4.1",
+            "libmpi_abi.so.1",
+            "processors",
+            "launched",
+            "PMIx",
+            "shm",
+            "process_vm_readv",
+            "defaults",
+        ] {
             assert!(text.contains(word), "{word} is missing in:\n{text}");
         }
     }

@@ -22,9 +22,13 @@ fuzz_target!(|bytes: &[u8]| {
         let _ = wire2::body_length(header);
     }
     let listed = mapping::nodes(&text, 64);
-    let kept = Nodes::parse(&text, 64).map(|nodes| (0..64).map(|rank| nodes.node(rank)).collect::<Vec<u32>>());
-    assert_eq!(kept, listed.ok());
-    let ranks: Vec<Vec<u32>> = bytes.split(|&byte| byte == 0).map(|node| node.iter().map(|&rank| u32::from(rank) - 1).collect()).collect();
+    if let Some(kept) = Nodes::parse(&text, 64) {
+        assert_eq!(Ok((0..64).map(|rank| kept.node(rank)).collect::<Vec<u32>>()), listed);
+    }
+    let ranks: Vec<Vec<u32>> = bytes
+        .split(|&byte| byte == 0)
+        .map(|node| node.iter().map(|&rank| u32::from(rank) - 1).collect())
+        .collect();
     let size = ranks.iter().map(|node| node.len() as u32).sum();
     if let Some(nodes) = Nodes::by_their_ranks(ranks.iter().map(Vec::as_slice), size) {
         for (node, ranks) in (0..).zip(&ranks) {

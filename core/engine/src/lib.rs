@@ -46,7 +46,10 @@ pub use at_once::MetPeer;
 pub use both::{Both, BothBell};
 pub use contacts::{Contacts, Wide};
 pub use engine::Engine;
-pub use fabric::{DeviceLimits, Fabric, FabricBell, SocketBuffers, rdma_limits, rdma_ports, rdma_routes};
+pub use fabric::{
+    DeviceLimits, Fabric, FabricBell, Guide, Lead, MOST_WAYS, Several, SeveralBells, SocketBuffers,
+    rdma_limits, rdma_ports, rdma_routes,
+};
 pub use failure::LAST_WORDS;
 pub use forced::Forced;
 pub use in_vain::Ways;

@@ -1,7 +1,8 @@
 //! Fabrics are opened: devices emulated here, RDMA devices, what libfabric drives.
 
-use super::Fabric;
 use super::told::rails_of;
+use super::{Fabric, Guide, Several};
+use crate::types::Carrier;
 use std::net::IpAddr;
 use weft_ofi::{Ofi, OfiDirectory, select::Wanted};
 use weft_rdma::{Directory, Rdma};
@@ -86,5 +87,11 @@ impl Fabric {
         let ofi = Ofi::open(me, wanted, directory)?;
         let name = ofi.card().to_string();
         Ok((Fabric::Ofi(ofi), name))
+    }
+
+    /// Joins open transports of one process, each toward the processes that `guide` says; see [`Several`]. `carrier`: what moves messages in
+    /// the job, the same at all its processes.
+    pub fn several(ways: Vec<Fabric>, guide: Box<dyn Guide>, carrier: Carrier) -> Fabric {
+        Fabric::Several(Box::new(Several::new(ways, guide, carrier)))
     }
 }

@@ -101,6 +101,10 @@ impl Fabric {
                 let more = if more.is_empty() { String::new() } else { format!("\n{more}") };
                 (format!("{}; {first}", ofi.library()), format!("{more}\n  {}", ofi.collectives()))
             }
+            Fabric::Several(several) => {
+                let all: Vec<String> = several.all().iter().filter_map(|way| way.why(keeps)).collect();
+                return Some(all.join("\n"));
+            }
         };
         let rails = match self.rails() {
             one if one.len() == 1 => format!("one rail, {}", one[0]),
@@ -123,17 +127,21 @@ impl Fabric {
                 rdma.hcas().map(|hca| format!("{} port {}", hca.choice().device, hca.choice().port)).collect()
             }
             Fabric::Ofi(ofi) => vec![ofi.domain().to_owned()],
+            Fabric::Several(several) => several.all().iter().flat_map(Fabric::rails).collect(),
         }
     }
 
     /// What becomes of memory that was registered for a message, and why; `None` where none is. `keeps`: as `WEFT_KEEP_REGISTERED`.
     pub fn registered_memory(&self, keeps: bool) -> Option<String> {
+        if let Fabric::Several(several) = self {
+            return several.all()[0].registered_memory(keeps);
+        }
         let can = self.zero_copy(ANY)?;
         let who = match self {
             Fabric::Softroce(_) => Device::Emulator,
             Fabric::Verbs(_) => Device::Pages,
             Fabric::Ofi(ofi) if ofi.drives_a_device() => Device::Provider,
-            Fabric::Ofi(_) => Device::Software,
+            Fabric::Ofi(_) | Fabric::Several(_) => Device::Software,
         };
         let costs = match self {
             Fabric::Verbs(rdma) => {
@@ -148,6 +156,9 @@ impl Fabric {
     /// the opened devices have. `said`: what the user says (`WEFT_RENDEZVOUS`); `eager`: bytes of the longest message that is
     /// sent without asking (`WEFT_EAGER_LIMIT`); `keeps`: as `WEFT_KEEP_REGISTERED`.
     pub fn protocols(&self, said: Rendezvous, eager: u32, keeps: bool) -> Vec<String> {
+        if let Fabric::Several(several) = self {
+            return several.all()[0].protocols(said, eager, keeps);
+        }
         let capabilities = self.capabilities(ANY);
         let eager = eager.min(EAGER_MOST);
         let inline = capabilities.max_inline.min(eager as usize);

@@ -283,7 +283,8 @@ fn with_one_lacking(program: &str, lacking: usize, all: &[(&str, &str)]) -> Outc
         }
         words.push(program);
     }
-    let job = Job::under(tools, &words, &[] as &[&str]).env("WEFT_TRANSPORT", "ofi").env("WEFT_RDMA", "prefer");
+    let job =
+        Job::under(tools, &words, &[] as &[&str]).env("WEFT_TRANSPORT", "ofi").env("WEFT_RDMA", "prefer");
     all.iter().fold(job, |job, &(name, value)| job.env(name, value)).run()
 }
 
@@ -296,13 +297,18 @@ fn a_host_that_lacks_a_transport_keeps_the_others_from_nothing() {
     for lacking in 0..3 {
         let told = with_one_lacking("conformance/ch06/allgather.c", lacking, &[]);
         told.demand(told.ended == Ended::Code(0), "the job must run over both");
-        let lines: Vec<&str> =
-            told.stderr.lines().filter(|line| line.starts_with("weft: the nodes of this job differ: ")).collect();
+        let lines: Vec<&str> = told
+            .stderr
+            .lines()
+            .filter(|line| line.starts_with("weft: the nodes of this job differ: "))
+            .collect();
         told.demand(lines.len() == 1, "it is said once, unasked");
         let rank = 2 * lacking;
-        for words in
-            ["ofi leads among ", "softroce leads between ", &format!("(rank {rank}) cannot use ofi; WEFT_RDMA=require")]
-        {
+        for words in [
+            "ofi leads among ",
+            "softroce leads between ",
+            &format!("(rank {rank}) cannot use ofi; WEFT_RDMA=require"),
+        ] {
             told.demand(lines[0].contains(words), &format!("it must say {words:?}"));
         }
     }

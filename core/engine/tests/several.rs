@@ -1,16 +1,16 @@
 //! Processes with a transport toward each kind of nodes: every property of a transport holds, and messages of each pair keep their order
 //! beside those of others, whatever brings them.
 
+use nix::poll::{PollFd, PollFlags};
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use nix::poll::{PollFd, PollFlags};
 use weft_api::{Bell, Pollable, Transport, kit};
 use weft_datatype::Scratch;
 use weft_engine::{
-    Carrier, Directory, Engine, EngineConfig, Envelope, Fabric, Guide, Lead, OfiCard, OfiDirectory, OfiWanted,
-    PeerCard, Selector, SendMode, Started, Transports,
+    Carrier, Directory, Engine, EngineConfig, Envelope, Fabric, Guide, Lead, OfiCard, OfiDirectory,
+    OfiWanted, PeerCard, Selector, SendMode, Started, Transports,
 };
 use weft_ofi::offers;
 use weft_types::{ContextId, Error, PeerId, Rank, Result, Tag};
@@ -140,8 +140,12 @@ fn all_to_all(second: Second) {
         for me in 0..4 {
             for to in (0..4).filter(|&to| to != me) {
                 let data = Scratch::new(300_000);
-                let envelope =
-                    Envelope { peer: PeerId(to), context: CONTEXT, source: Rank(me), tag: Tag(number as i32) };
+                let envelope = Envelope {
+                    peer: PeerId(to),
+                    context: CONTEXT,
+                    source: Rank(me),
+                    tag: Tag(number as i32),
+                };
                 let engine = &mut engines[me as usize];
                 let started = engine.send(envelope, SendMode::Standard, data.send_buf(0, length(number)));
                 if let Started::Pending(request) = started.expect("a send") {
@@ -153,7 +157,8 @@ fn all_to_all(second: Second) {
         for me in 0..4_u32 {
             for _ in 0..3 {
                 let anybody = Selector { context: CONTEXT, peer: None, source: None, tag: None };
-                let request = engines[me as usize].recv(anybody, room.recv_buf(0, 300_000)).expect("a receive");
+                let request =
+                    engines[me as usize].recv(anybody, room.recv_buf(0, 300_000)).expect("a receive");
                 let begun = Instant::now();
                 while !engines[me as usize].is_complete(request) {
                     assert!(begun.elapsed() < Duration::from_secs(60), "process {me} waits in row {number}");

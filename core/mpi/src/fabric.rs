@@ -346,7 +346,7 @@ fn fabric(
     if cards.latency.is_some() {
         cards.text(PeerId((job.rank + 1) % job.size))?;
     }
-    let opener = Opener { ends: vec![opened.end], mixed: None };
+    let opener = Opener { ends: vec![opened.end], guide: None };
     Ok((opened.fabric, opener, between))
 }
 
@@ -400,9 +400,9 @@ fn several(
     {
         directories[lead.way].text(next)?;
     }
-    let fabric = Fabric::several(ways, Box::new(guide), mixed.carrier());
-    let between = Between { mixed: Some(mixed.clone()), ..first.unwrap_or(between) };
-    Ok((fabric, Opener { ends, mixed: Some(mixed) }, between))
+    let fabric = Fabric::several(ways, Box::new(guide.clone()), mixed.carrier());
+    let between = Between { mixed: Some(mixed), ..first.unwrap_or(between) };
+    Ok((fabric, Opener { ends, guide: Some(guide) }, between))
 }
 
 /// An open end on a fabric.

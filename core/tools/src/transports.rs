@@ -205,7 +205,14 @@ mod tests {
     #[test]
     fn both_kinds_of_peers_are_explained() {
         let text = text(|_| None).expect("a plan");
-        for word in ["where nodes differ          this one has ", "to ranks of this node", "to ranks of other nodes", "not verbs", "rails", "messages"] {
+        for word in [
+            "where nodes differ          this one has ",
+            "to ranks of this node",
+            "to ranks of other nodes",
+            "not verbs",
+            "rails",
+            "messages",
+        ] {
             assert!(text.contains(word), "{word} is missing in\n{text}");
         }
     }

@@ -5,14 +5,14 @@ use super::{Fabric, Guide, Several};
 use crate::types::Carrier;
 use std::net::IpAddr;
 use weft_ofi::{Ofi, OfiDirectory, select::Wanted};
-use weft_rdma::{Directory, Rdma};
+use weft_rdma::{Directory, MOST_RAILS, Rdma};
 use weft_softroce::{Faults, Udp, link_mtu as carried_by};
 use weft_types::params::FaultPlan;
 use weft_types::{Error, ErrorClass, PeerId, Result};
 use weft_verbs::{RouteWish, Verbs, Wish, choose, own_numa_node, survey};
 
 impl Fabric {
-    /// Opens `rails` (1 or 2) emulated RDMA devices at `address` for process `me`, whose datagrams are lost, doubled and overtaken as
+    /// Opens `rails` (1 to [`MOST_RAILS`]) emulated RDMA devices at `address` for process `me`, whose datagrams are lost, doubled and overtaken as
     /// `faults` says. No IP packet is longer than `link_mtu` bytes; 0: than the interface and the ways carry. Also returns how others find it: what their `directory` must answer.
     ///
     /// # Errors
@@ -42,15 +42,15 @@ impl Fabric {
                 )
             })
         };
-        let cards = (0..rails.clamp(1, 2)).map(|_| open()).collect::<Result<_>>()?;
+        let cards = (0..rails.clamp(1, MOST_RAILS as u32)).map(|_| open()).collect::<Result<_>>()?;
         let rdma = Rdma::open_rails(cards, me, directory)?;
         let name = rdma.card().to_string();
         Ok((Fabric::Softroce(rdma), name))
     }
 
     /// Opens the RDMA device of this host that suits process `me` best: with an address in the network of `address`, an address
-    /// of this host that the others reach, where there is such a one; on InfiniBand in this `partition`, where one is given; `rail`, if it can be used. With two `rails` also the next
-    /// best port of the same kind, if there is one. Returns what [`Fabric::softroce`] does.
+    /// of this host that the others reach, where there is such a one; on InfiniBand in this `partition`, where one is given; `rail`, if it can be used. With several `rails` also the next
+    /// best ports of the same kind, as far as there are so many. Returns what [`Fabric::softroce`] does.
     ///
     /// # Errors
     /// There is no library, no device that can be used (with the reason for each), or it refused something.

@@ -137,9 +137,21 @@ fn of_route(route: u32) -> (usize, u32) {
 impl Transport for Several {
     type Bell = SeveralBells;
 
+    /// Of one that nothing is known of, what all can do: it is asked before anybody is connected to, and the answer is kept.
     #[cold]
     fn capabilities(&self, peer: PeerId) -> Capabilities {
-        self.toward(peer).capabilities(peer)
+        match self.lead(peer) {
+            Ok(lead) => self.ways[lead.way].capabilities(peer),
+            Err(_) => {
+                let all = self.ways.iter().map(|way| way.capabilities(peer));
+                let least = all.reduce(|a, b| Capabilities {
+                    max_inline: a.max_inline.min(b.max_inline),
+                    full_copy: a.full_copy.min(b.full_copy),
+                    ..if a.max_copy <= b.max_copy { a } else { b }
+                });
+                least.unwrap_or(crate::transports::NONE)
+            }
+        }
     }
 
     #[cold]

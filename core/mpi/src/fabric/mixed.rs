@@ -2,8 +2,9 @@
 //! ([`weft_place::pairs`]).
 //!
 //! Each process says the name of its node's kind under one key, and how it is found by each road that it opens under one more. Who is met is
-//! looked up there: its kind, then its card for the road between the two kinds. In lanes other than lane 0 both stand in what the lane of
-//! another says of itself: `kind|letter=card|letter=card`.
+//! looked up there: its kind, then its card for the road between the two kinds. In lanes other than lane 0 the cards stand in what the lane of
+//! another says of itself: `letter=card|letter=card`; its kind is asked of the launcher there as well, since an engine asks what leads to a
+//! process before that has answered.
 
 use std::sync::Arc;
 
@@ -90,8 +91,8 @@ impl Mixed {
 
     /// What the end of a lane says of itself, that is found by `cards`.
     pub(super) fn said(&self, cards: &[String]) -> String {
-        let part = |(road, card): (&Road, &String)| format!("|{}={card}", road.letter());
-        self.name() + &self.roads.iter().zip(cards).map(part).collect::<String>()
+        let part = |(road, card): (&Road, &String)| format!("{}={card}", road.letter());
+        self.roads.iter().zip(cards).map(part).collect::<Vec<_>>().join("|")
     }
 }
 
@@ -99,8 +100,8 @@ fn failed(why: String) -> Error {
     Error::new(ErrorClass::OTHER, why)
 }
 
-/// Lane 0's: the launcher knows the kinds.
-#[derive(Debug)]
+/// The launcher knows the kinds.
+#[derive(Clone, Debug)]
 pub(super) struct ByLauncher {
     pub(super) mixed: Mixed,
     pub(super) launcher: SharedLauncher,
@@ -125,20 +126,6 @@ pub(crate) trait Texts: std::fmt::Debug + Send {
     fn text(&self, peer: PeerId) -> Result<String>;
 }
 
-/// Another lane's.
-#[derive(Debug)]
-pub(super) struct ByLane<T> {
-    pub(super) mixed: Mixed,
-    pub(super) texts: T,
-}
-
-impl<T: Texts> Guide for ByLane<T> {
-    fn find(&mut self, peer: PeerId) -> Result<Lead> {
-        let text = self.texts.text(peer)?;
-        self.mixed.lead(text.split('|').next().unwrap_or_default(), peer)
-    }
-}
-
 /// The cards of the ends of a lane: by one road of several, or by the only one.
 #[derive(Clone, Debug)]
 pub(super) struct LaneCards<T> {
@@ -158,7 +145,7 @@ impl<T: Texts> LaneCards<T> {
 
 /// The card for one road in what the end of a lane says of itself.
 fn card_by(text: &str, road: Road) -> Option<&str> {
-    text.split('|').skip(1).find_map(|part| part.strip_prefix(road.letter())?.strip_prefix('='))
+    text.split('|').find_map(|part| part.strip_prefix(road.letter())?.strip_prefix('='))
 }
 
 impl<T: Texts> Directory for LaneCards<T> {
@@ -218,10 +205,10 @@ mod tests {
     }
 
     #[test]
-    fn a_lane_says_its_kind_and_how_it_is_found_by_each_road() {
+    fn a_lane_says_how_it_is_found_by_each_road() {
         let with = mixed(&["iu", "u"], &[Road::Softroce, Road::InfiniBand]).expect("a kind");
         let said = with.said(&["fe80::1/10/0".to_owned(), "[10.0.0.1]:4791/10/0+x".to_owned()]);
-        assert_eq!(said, "iu|i=fe80::1/10/0|u=[10.0.0.1]:4791/10/0+x");
+        assert_eq!(said, "i=fe80::1/10/0|u=[10.0.0.1]:4791/10/0+x");
         assert_eq!(card_by(&said, Road::Softroce), Some("[10.0.0.1]:4791/10/0+x"));
         assert_eq!(card_by(&said, Road::InfiniBand), Some("fe80::1/10/0"));
         assert_eq!(card_by(&said, Road::Roce), None);

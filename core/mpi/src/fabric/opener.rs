@@ -1,6 +1,6 @@
 //! What it takes to open one more end of this process on what leads to other nodes, for another lane.
 
-use super::mixed::{ByLane, LaneCards, Mixed, Texts};
+use super::mixed::{ByLauncher, LaneCards, Texts};
 use std::net::IpAddr;
 use weft_engine::{Directory, Fabric, OfiCarrier, OfiWanted, RouteWish};
 use weft_place::agreed::Road;
@@ -13,7 +13,8 @@ use weft_types::{Error, PeerId, Result};
 pub(crate) struct Opener {
     /// Each transport, and by which road it leads where there are several.
     pub(super) ends: Vec<(Option<Road>, End)>,
-    pub(super) mixed: Option<Mixed>,
+    /// Who knows what leads where, if there are several.
+    pub(super) guide: Option<ByLauncher>,
 }
 
 impl Opener {
@@ -31,12 +32,12 @@ impl Opener {
             |(road, end): &(Option<Road>, End)| end.open(LaneCards { road: *road, texts: texts.clone() });
         let opened = self.ends.iter().map(open).collect::<Result<Vec<_>>>()?;
         let (mut ways, mut cards): (Vec<Fabric>, Vec<String>) = opened.into_iter().unzip();
-        let Some(mixed) = &self.mixed else {
+        let Some(guide) = &self.guide else {
             let only = ways.pop().zip(cards.pop());
             return only.ok_or_else(|| Error::internal("no transport is open"));
         };
-        let guide = ByLane { mixed: mixed.clone(), texts };
-        Ok((Fabric::several(ways, Box::new(guide), mixed.carrier()), mixed.said(&cards)))
+        let said = guide.mixed.said(&cards);
+        Ok((Fabric::several(ways, Box::new(guide.clone()), guide.mixed.carrier()), said))
     }
 }
 

@@ -82,7 +82,7 @@ pub use weft_proto::Gaps;
 /// How announced messages travel between nodes.
 pub use weft_proto::Rendezvous;
 /// Where processes are found at first contact.
-pub use weft_rdma::{Directory, PeerCard};
+pub use weft_rdma::{Directory, MOST_RAILS, PeerCard};
 pub use weft_shm::layout::LANES;
 pub use weft_shm::rounds::fetch;
 /// What [`Rounds`] stands on.

@@ -6,6 +6,9 @@ use weft_place::devices::{self, Device};
 use weft_place::transport::{self, Facts, Way};
 use weft_types::params::{self, Parameters};
 
+const _: () =
+    assert!(devices::MOST_RAILS == weft_engine::MOST_RAILS, "what is planned can be opened, and no more");
+
 /// What leads from node to node.
 #[derive(Clone, Debug)]
 pub(crate) struct Between {

@@ -264,3 +264,93 @@ fn transports_that_hosts_were_told_differently_are_named() {
     let fits = differing(&[], &[], &softroce);
     fits.demand(fits.ended == Ended::Code(0), "both take softroce");
 }
+
+/// Whether there are three hosts, so that six ranks are two on each.
+fn on_three_hosts() -> bool {
+    std::env::var("WEFT_TEST_HOSTS").is_ok_and(|hosts| hosts.split(',').count() == 3)
+}
+
+/// A run of a program on three hosts, two ranks on each, of which the host `lacking` has no provider of libfabric's.
+fn with_one_lacking(program: &str, lacking: usize, all: &[(&str, &str)]) -> Outcome {
+    let tools = Toolchain::under_test();
+    let program = build(tools, &root().join(program), &[]);
+    let program = program.to_str().expect("a path in UTF-8");
+    let mut words: Vec<&str> = Vec::new();
+    for host in 0..3 {
+        words.extend(if words.is_empty() { &["-n", "2"][..] } else { &[":", "-n", "2"] });
+        if host == lacking {
+            words.extend(["-env", "WEFT_OFI_PROVIDER", "nonsuch"]);
+        }
+        words.push(program);
+    }
+    let job =
+        Job::under(tools, &words, &[] as &[&str]).env("WEFT_TRANSPORT", "ofi").env("WEFT_RDMA", "prefer");
+    all.iter().fold(job, |job, &(name, value)| job.env(name, value)).run()
+}
+
+/// Two of three hosts have libfabric with a provider: they reach each other by it, and the third by softroce, whichever it is.
+#[test]
+fn a_host_that_lacks_a_transport_keeps_the_others_from_nothing() {
+    if !on_three_hosts() || !has_libfabric() || has_device() {
+        return;
+    }
+    for lacking in 0..3 {
+        let told = with_one_lacking("conformance/ch06/allgather.c", lacking, &[]);
+        told.demand(told.ended == Ended::Code(0), "the job must run over both");
+        let lines: Vec<&str> = told
+            .stderr
+            .lines()
+            .filter(|line| line.starts_with("weft: the nodes of this job differ: "))
+            .collect();
+        told.demand(lines.len() == 1, "it is said once, unasked");
+        let rank = 2 * lacking;
+        for words in [
+            "ofi leads among ",
+            "softroce leads between ",
+            &format!("(rank {rank}) cannot use ofi; WEFT_RDMA=require"),
+        ] {
+            told.demand(lines[0].contains(words), &format!("it must say {words:?}"));
+        }
+    }
+    let all = [("WEFT_VERBOSE", "1")];
+    let told = with_one_lacking("conformance/ch11/init.c", 2, &all);
+    told.demand(told.ended == Ended::Code(0), "the job must end well");
+    for words in ["weft: libfabric", "weft: softroce: packets of up to "] {
+        told.demand(told.stderr.lines().any(|line| line.starts_with(words)), "each that is opened is told");
+    }
+}
+
+/// Messages of every length and from anybody, windows, persistent and partitioned communication, communicators of threads: all hold where the
+/// members of a communicator are reached by two transports.
+#[test]
+fn programs_hold_across_two_transports() {
+    if !on_three_hosts() || !has_libfabric() || has_device() {
+        return;
+    }
+    for (number, program) in [
+        "ch03/random_traffic",
+        "ch03/random_rounds",
+        "ch03/order",
+        "ch03/send_modes",
+        "ch03/buffer_automatic",
+        "ch06/every",
+        "ch06/nonblocking",
+        "ch06/persistent",
+        "ch06/reduce_family",
+        "ch07/intercomm_create",
+        "ch08/neighbor_cart",
+        "ch11/threads_storm",
+        "ch11/threads_comm_creation",
+        "ch11/session_beside_traffic",
+        "ch12/fence",
+        "ch12/locks",
+        "ch12/post_start",
+        "ch12/sums_of_all_kinds",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let outcome = with_one_lacking(&format!("conformance/{program}.c"), number % 3, &[]);
+        outcome.demand(outcome.ended == Ended::Code(0), &format!("{program} must hold"));
+    }
+}

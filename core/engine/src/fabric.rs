@@ -24,9 +24,11 @@ use weft_wire::Header;
 
 mod limits;
 mod open;
+mod several;
 mod told;
 
 pub use limits::{DeviceLimits, SocketBuffers, rdma_limits};
+pub use several::{Guide, Lead, MOST_WAYS, Several, SeveralBells};
 pub(crate) use told::costs;
 pub use told::{rdma_ports, rdma_routes};
 
@@ -41,6 +43,8 @@ pub enum Fabric {
     Verbs(Rdma<Verbs>),
     /// Whatever libfabric drives.
     Ofi(Ofi),
+    /// One of these toward each kind of nodes. Last, and behind a pointer: who has one transport pays nothing for it.
+    Several(Box<Several>),
 }
 
 /// Tells the compiler that whoever calls it is seldom there, so that the usual way restores no arguments for it. A call of
@@ -69,6 +73,8 @@ pub enum FabricBell {
     Verbs(Bells<VerbsBell>),
     /// See [`OfiBell`].
     Ofi(OfiBell),
+    /// See [`SeveralBells`].
+    Several(SeveralBells),
 }
 
 /// The same expression for whichever way it is.
@@ -78,6 +84,7 @@ macro_rules! each_fabric {
             Fabric::Softroce($way) => $work,
             Fabric::Verbs($way) => $work,
             Fabric::Ofi($way) => $work,
+            Fabric::Several($way) => $work,
         }
     };
 }
@@ -89,6 +96,7 @@ macro_rules! each_bell {
             FabricBell::Softroce($way) => $work,
             FabricBell::Verbs($way) => $work,
             FabricBell::Ofi($way) => $work,
+            FabricBell::Several($way) => $work,
         }
     };
 }
@@ -105,6 +113,7 @@ impl Fabric {
             Fabric::Softroce(rdma) => rdma.asks_in_vain(),
             Fabric::Verbs(rdma) => rdma.asks_in_vain(),
             Fabric::Ofi(_) => false,
+            Fabric::Several(several) => several.all().iter().any(Fabric::asks_in_vain),
         }
     }
 
@@ -116,6 +125,9 @@ impl Fabric {
             Fabric::Softroce(rdma) => rdma.in_vain(least).collect(),
             Fabric::Verbs(rdma) => rdma.in_vain(least).collect(),
             Fabric::Ofi(_) => Vec::new(),
+            Fabric::Several(several) => {
+                several.all().iter().flat_map(|way| way.in_vain(Duration::from_nanos(least))).collect()
+            }
         }
     }
 
@@ -125,6 +137,7 @@ impl Fabric {
             Fabric::Softroce(rdma) => rdma.way(peer),
             Fabric::Verbs(rdma) => rdma.way(peer),
             Fabric::Ofi(_) => None,
+            Fabric::Several(several) => several.toward(peer).way(peer),
         }
     }
 
@@ -145,6 +158,9 @@ impl Fabric {
             Fabric::Softroce(rdma) => rdma.set_connections(most),
             Fabric::Verbs(rdma) => rdma.set_connections(most),
             Fabric::Ofi(_) => {}
+            Fabric::Several(several) => {
+                several.all_mut().iter_mut().for_each(|way| way.set_connections(most))
+            }
         }
     }
 
@@ -154,13 +170,16 @@ impl Fabric {
             Fabric::Softroce(rdma) => rdma.set_rings(choice),
             Fabric::Verbs(rdma) => rdma.set_rings(choice),
             Fabric::Ofi(_) => {}
+            Fabric::Several(several) => several.all_mut().iter_mut().for_each(|way| way.set_rings(choice)),
         }
     }
 
     /// Sets whether the emulator's short packets may leave in frames of Ethernet.
     pub fn set_frames(&mut self, wanted: bool) {
-        if let Fabric::Softroce(rdma) = self {
-            rdma.hcas_mut().for_each(|card| card.wire_mut().set_frames(wanted));
+        match self {
+            Fabric::Softroce(rdma) => rdma.hcas_mut().for_each(|card| card.wire_mut().set_frames(wanted)),
+            Fabric::Several(several) => several.all_mut().iter_mut().for_each(|way| way.set_frames(wanted)),
+            Fabric::Verbs(_) | Fabric::Ofi(_) => {}
         }
     }
 
@@ -173,6 +192,9 @@ impl Fabric {
             }
             Fabric::Ofi(ofi) => ofi.keep_company(keep),
             Fabric::Verbs(_) => false,
+            Fabric::Several(several) => {
+                several.all_mut().iter_mut().fold(false, |kept, way| way.keep_company(keep) | kept)
+            }
         }
     }
 
@@ -182,6 +204,7 @@ impl Fabric {
             Fabric::Softroce(_) => Carrier::Emulator,
             Fabric::Ofi(ofi) if ofi.is_by_sockets() => Carrier::Sockets,
             Fabric::Verbs(_) | Fabric::Ofi(_) => Carrier::Device,
+            Fabric::Several(several) => several.carrier(),
         }
     }
 
@@ -191,14 +214,15 @@ impl Fabric {
             Fabric::Softroce(rdma) => rdma.is_in_row(),
             Fabric::Ofi(ofi) => ofi.is_in_row(),
             Fabric::Verbs(_) => false,
+            Fabric::Several(several) => several.all().iter().any(Fabric::is_in_row),
         }
     }
 
-    /// Libfabric, whose providers may run collectives.
+    /// Libfabric, whose providers may run collectives: not where it leads to some of the nodes alone.
     pub(crate) fn libfabric(&self) -> Option<&Ofi> {
         match self {
             Fabric::Ofi(ofi) => Some(ofi),
-            Fabric::Softroce(_) | Fabric::Verbs(_) => None,
+            Fabric::Softroce(_) | Fabric::Verbs(_) | Fabric::Several(_) => None,
         }
     }
 
@@ -206,7 +230,7 @@ impl Fabric {
     pub(crate) fn libfabric_mut(&mut self) -> Option<&mut Ofi> {
         match self {
             Fabric::Ofi(ofi) => Some(ofi),
-            Fabric::Softroce(_) | Fabric::Verbs(_) => None,
+            Fabric::Softroce(_) | Fabric::Verbs(_) | Fabric::Several(_) => None,
         }
     }
 
@@ -216,6 +240,7 @@ impl Fabric {
             Fabric::Softroce(_) => false,
             Fabric::Verbs(rdma) => !rdma.hca().choice().emulated,
             Fabric::Ofi(ofi) => ofi.drives_a_device(),
+            Fabric::Several(several) => several.all().iter().all(Fabric::drives_a_device),
         }
     }
 
@@ -225,6 +250,10 @@ impl Fabric {
             Fabric::Softroce(rdma) => rdma.counts(),
             Fabric::Verbs(rdma) => rdma.counts(),
             Fabric::Ofi(_) => return (0, 0),
+            Fabric::Several(several) => {
+                let all = several.all().iter().map(Fabric::device_work);
+                return all.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+            }
         };
         (counts.requests, counts.doorbells)
     }
@@ -235,6 +264,9 @@ impl Fabric {
             Fabric::Softroce(rdma) => ways_of(rdma, most),
             Fabric::Verbs(rdma) => ways_of(rdma, most),
             Fabric::Ofi(_) => Vec::new(),
+            Fabric::Several(several) => {
+                several.all().iter().flat_map(|way| way.ways(most)).take(most).collect()
+            }
         }
     }
 
@@ -252,6 +284,10 @@ impl Fabric {
                 } else {
                     Duration::from_micros(1)
                 }
+            }
+            // A look is one at all of them.
+            Fabric::Several(several) => {
+                several.all().iter().map(Fabric::pause_between_looks).max().unwrap_or_default()
             }
         }
     }
@@ -459,6 +495,7 @@ impl Transport for Fabric {
             Fabric::Softroce(rdma) => FabricBell::Softroce(rdma.bell()),
             Fabric::Verbs(rdma) => FabricBell::Verbs(rdma.bell()),
             Fabric::Ofi(ofi) => FabricBell::Ofi(ofi.bell()),
+            Fabric::Several(several) => FabricBell::Several(several.bell()),
         }
     }
 }
@@ -470,6 +507,7 @@ impl FabricBell {
             FabricBell::Softroce(bells) => bells.first().ring(),
             FabricBell::Verbs(bells) => bells.first().ring(),
             FabricBell::Ofi(bell) => bell.ring(),
+            FabricBell::Several(bells) => bells.ring(),
         }
     }
 }

@@ -46,7 +46,10 @@ pub use at_once::MetPeer;
 pub use both::{Both, BothBell};
 pub use contacts::{Contacts, Wide};
 pub use engine::Engine;
-pub use fabric::{DeviceLimits, Fabric, FabricBell, SocketBuffers, rdma_limits, rdma_ports, rdma_routes};
+pub use fabric::{
+    DeviceLimits, Fabric, FabricBell, Guide, Lead, MOST_WAYS, Several, SeveralBells, SocketBuffers,
+    rdma_limits, rdma_ports, rdma_routes,
+};
 pub use failure::LAST_WORDS;
 pub use forced::Forced;
 pub use in_vain::Ways;
@@ -79,7 +82,7 @@ pub use weft_proto::Gaps;
 /// How announced messages travel between nodes.
 pub use weft_proto::Rendezvous;
 /// Where processes are found at first contact.
-pub use weft_rdma::{Directory, PeerCard};
+pub use weft_rdma::{Directory, MOST_RAILS, PeerCard};
 pub use weft_shm::layout::LANES;
 pub use weft_shm::rounds::fetch;
 /// What [`Rounds`] stands on.

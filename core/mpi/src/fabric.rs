@@ -3,24 +3,29 @@
 mod alike;
 mod cards;
 mod differing;
+mod mixed;
+mod opener;
 mod planned;
 
 use cards::Cards;
+pub(crate) use mixed::Texts;
+use mixed::{ByLauncher, Mixed};
+use opener::End;
+pub(crate) use opener::Opener;
 use planned::{Between, lacking, nearest, planned};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weft_boot::{Job, Launcher, LauncherKind, SharedLauncher, machine};
-use weft_engine::{
-    Directory, Fabric, Layers, NodeLocal, OfiCarrier, OfiDirectory, OfiWanted, RouteWish, Transports,
-};
+use weft_engine::{Fabric, Guide, Layers, NodeLocal, OfiCarrier, OfiWanted, RouteWish, Transports};
 use weft_place::agreed::Road;
+use weft_place::pairs::Between as Leading;
 use weft_place::transport::{self, Facts, Rdma, Way, Wish};
-use weft_types::params::{self, Chance, Choice, FaultPlan, Parameters};
+use weft_types::params::{self, Chance, Choice, Parameters};
 use weft_types::{Error, ErrorClass, PeerId, Result};
 
 /// How the processes of a job are reached.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) enum Ways {
     /// There are no others.
     Alone,
@@ -127,7 +132,7 @@ pub(crate) fn open(
 /// # Errors
 /// Faults are asked for that nothing here can make.
 fn layers(job: &Job, parameters: &Parameters, ways: &Ways) -> Result<Layers> {
-    if *ways == Ways::Alone {
+    if matches!(ways, Ways::Alone) {
         return Ok(Layers::default());
     }
     let by_datagrams = is_by_datagrams(ways);
@@ -152,7 +157,11 @@ fn layers(job: &Job, parameters: &Parameters, ways: &Ways) -> Result<Layers> {
 
 /// Whether a device emulated here sends datagrams, which can be lost, doubled and overtaken.
 fn is_by_datagrams(ways: &Ways) -> bool {
-    matches!(ways, Ways::Fabric(between) | Ways::Both(between) if between.way == Way::Softroce)
+    let (Ways::Fabric(between) | Ways::Both(between)) = ways else { return false };
+    match &between.mixed {
+        Some(mixed) => mixed.is_by_datagrams(),
+        None => between.way == Way::Softroce,
+    }
 }
 
 fn node_local(job: &mut Job, parameters: &Parameters, oversubscribed: bool) -> Result<NodeLocal> {
@@ -196,7 +205,7 @@ pub(crate) fn choose(job: &Job, parameters: &Parameters) -> Result<Ways> {
         true => Vec::new(),
         false => differing::roads(job, facts, &wish),
     };
-    let (is_agreed, lacks) = (false, None);
+    let (is_agreed, mixed, lacks) = (false, None, None);
     let between = match wish.forced {
         // What cannot be had is told best by whoever tries to open it.
         Some(way @ Way::Softroce) if wish.rdma == Rdma::Auto => {
@@ -210,6 +219,7 @@ pub(crate) fn choose(job: &Job, parameters: &Parameters) -> Result<Ways> {
                 needs_device,
                 roads,
                 is_agreed,
+                mixed,
                 lacks,
             }
         }
@@ -218,7 +228,7 @@ pub(crate) fn choose(job: &Job, parameters: &Parameters) -> Result<Ways> {
             let route = transport::far(&facts, &wish).ok();
             let rail = route.as_ref().and_then(|route| nearest(route, &facts, job.local_index));
             let (planned, roads) = (planned(route, parameters), roads(&facts));
-            Between { way, downgrade: None, planned, rail, needs_device, roads, is_agreed, lacks }
+            Between { way, downgrade: None, planned, rail, needs_device, roads, is_agreed, mixed, lacks }
         }
         _ => {
             let facts = facts(job, parameters);
@@ -233,7 +243,7 @@ pub(crate) fn choose(job: &Job, parameters: &Parameters) -> Result<Ways> {
             let (way, downgrade) = (route.way, route.downgrade.clone());
             let rail = nearest(&route, &facts, job.local_index);
             let (planned, roads) = (planned(Some(route), parameters), roads(&facts));
-            Between { way, downgrade, planned, rail, needs_device, roads, is_agreed, lacks }
+            Between { way, downgrade, planned, rail, needs_device, roads, is_agreed, mixed, lacks }
         }
     };
     Ok(leading(job, &wish, between))
@@ -244,12 +254,12 @@ fn leading(job: &Job, wish: &Wish, between: Between) -> Ways {
     // Weft's agents tell of deaths through the memory of the node, also a process that is alone there.
     let has_node = job.local_ranks.len() > 1 || job.launcher == LauncherKind::Weft;
     // What was asked for all peers and fell to something else binds those of this node to nothing.
-    let is_forced = wish.forced == Some(between.way);
+    let is_forced = wish.forced == Some(between.way) && between.mixed.is_none();
     if !is_forced && has_node { Ways::Both(between) } else { Ways::Fabric(between) }
 }
 
-/// Opens the fabric and tells the others how this process is reached; where nodes differ, the one that all of them have. Also returns
-/// what leads between nodes then.
+/// Opens the fabric and tells the others how this process is reached; where nodes differ, the one that all of them have, or one toward each
+/// kind of nodes. Also returns what leads between nodes then.
 fn fabric(
     job: &Job,
     launcher: &SharedLauncher,
@@ -304,28 +314,95 @@ fn fabric(
         let said = differing::said(job, &between.roads, &machine::host_name());
         let kinds = launcher.fence_of_nodes(&job.nodes, job.rank, said.as_deref())?;
         let agreed = differing::agree(&kinds, &between.roads, &wish, job.rank)?;
-        if let Some(agreed) = &agreed
-            && (parameters.verbose > 0 || agreed.is_fall)
+        let (told, is_fall) = match &agreed {
+            Some(Leading::One(agreed)) => (differing::told(agreed), agreed.is_fall),
+            Some(Leading::Pairs(pairs)) => (Some(pairs.told()), pairs.is_fall()),
+            None => (None, false),
+        };
+        if (parameters.verbose > 0 || is_fall)
             && job.rank == 0
-            && let Some(told) = differing::told(agreed)
+            && let Some(told) = told
         {
             eprintln!("weft: {told}");
         }
-        if let Some(agreed) = agreed.filter(|agreed| agreed.is_changed) {
-            cards.round.store(1, Ordering::Relaxed);
-            if between.roads.first() != Some(&agreed.road) {
-                between = over(agreed.road, &between.roads);
-                cards.way = between.way;
-                opened = open_one(job, parameters, &between, &cards)?;
+        match agreed {
+            Some(Leading::One(agreed)) if agreed.is_changed => {
+                cards.round.store(1, Ordering::Relaxed);
+                if between.roads.first() != Some(&agreed.road) {
+                    between = over(agreed.road, &between.roads);
+                    cards.way = between.way;
+                    opened = open_one(job, parameters, &between, &cards)?;
+                }
+                opened.tell(&mut launcher, &cards)?;
+                launcher.fence()?;
             }
-            opened.tell(&mut launcher, &cards)?;
-            launcher.fence()?;
+            Some(Leading::Pairs(pairs)) => {
+                let mixed = Mixed::new(pairs, &between.roads, job.rank)?;
+                return several(job, launcher, parameters, (between, cards, opened), mixed);
+            }
+            _ => {}
         }
     }
     if cards.latency.is_some() {
         cards.text(PeerId((job.rank + 1) % job.size))?;
     }
-    Ok((opened.fabric, opened.opener, between))
+    let opener = Opener { ends: vec![opened.end], guide: None };
+    Ok((opened.fabric, opener, between))
+}
+
+/// Opens what this process needs toward each kind of nodes beside what is open, and tells the others how it is reached by each.
+fn several(
+    job: &Job,
+    mut launcher: SharedLauncher,
+    parameters: &Parameters,
+    (between, cards, opened): (Between, Cards, Opened),
+    mixed: Mixed,
+) -> Result<(Fabric, Opener, Between)> {
+    let chosen = between.roads.first().copied();
+    let mut kept = Some((cards, opened, between.clone()));
+    let (mut ways, mut ends, mut directories, mut first) = (Vec::new(), Vec::new(), Vec::new(), None);
+    for &road in &mixed.roads {
+        let letter = u32::from(road.letter());
+        let (cards, opened, between) = match kept.take_if(|_| chosen == Some(road)) {
+            Some(kept) => {
+                kept.0.round.store(letter, Ordering::Relaxed);
+                kept
+            }
+            None => {
+                let between =
+                    differing::between(road, &between.roads, job, &facts(job, parameters), parameters);
+                let cards = Cards {
+                    launcher: launcher.clone(),
+                    way: between.way,
+                    rank: job.rank,
+                    latency: parameters.latency,
+                    round: Arc::new(letter.into()),
+                };
+                let opened = open_one(job, parameters, &between, &cards)?;
+                (cards, opened, between)
+            }
+        };
+        opened.tell(&mut launcher, &cards)?;
+        directories.push(cards);
+        ways.push(opened.fabric);
+        ends.push((Some(road), opened.end.1));
+        first.get_or_insert(between);
+    }
+    // What was opened and leads nowhere closes here.
+    drop(kept);
+    mixed.tell(&mut launcher, job.rank)?;
+    launcher.fence()?;
+    let mut guide = ByLauncher { mixed: mixed.clone(), launcher };
+    let next = PeerId((job.rank + 1) % job.size);
+    // On this very node there may be no road.
+    if parameters.latency.is_some()
+        && let Ok(lead) = guide.find(next)
+    {
+        directories[lead.way].text(next)?;
+    }
+    let fabric = Fabric::several(ways, Box::new(guide.clone()), mixed.carrier());
+    let between = Between { mixed: Some(mixed), ..first.unwrap_or(between) };
+    Ok((fabric, Opener { ends, guide: Some(guide) }, between))
 }
 
 /// An open end on a fabric.
@@ -333,7 +410,8 @@ struct Opened {
     fabric: Fabric,
     /// How others find it.
     card: String,
-    opener: Opener,
+    /// What opens more of them.
+    end: (Option<Road>, End),
 }
 
 impl Opened {
@@ -349,7 +427,7 @@ impl Opened {
 fn open_one(job: &Job, parameters: &Parameters, between: &Between, cards: &Cards) -> Result<Opened> {
     let directory = Box::new(cards.clone());
     let on_one_node = is_on_one_node(job);
-    let mut opener = Opener {
+    let mut end = End {
         me: PeerId(job.rank),
         way: between.way,
         address: if on_one_node { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { machine::host_address() },
@@ -390,13 +468,13 @@ fn open_one(job: &Job, parameters: &Parameters, between: &Between, cards: &Cards
                     params::Choice::On => Some(true),
                     params::Choice::Off => Some(false),
                 },
-                ..opener.wanted()
+                ..end.wanted()
             };
-            Fabric::ofi(opener.me, &wanted, directory)?
+            Fabric::ofi(end.me, &wanted, directory)?
         }
-        _ => opener.open_rdma(directory)?,
+        _ => end.open_rdma(directory)?,
     };
-    opener.provider = fabric.provider().or(opener.provider);
+    end.provider = fabric.provider().or(end.provider);
     if between.needs_device && !fabric.drives_a_device() {
         let chosen = fabric.why(parameters.keep_registered).unwrap_or_default();
         let chosen = chosen.lines().next().unwrap_or_default();
@@ -436,82 +514,5 @@ fn open_one(job: &Job, parameters: &Parameters, between: &Between, cards: &Cards
             _ => why.for_each(|line| eprintln!("weft: {line}")),
         }
     }
-    Ok(Opened { fabric, card, opener })
-}
-
-/// What it takes to open one more end on the fabric of this process, like the first one.
-#[derive(Clone, Debug)]
-pub(crate) struct Opener {
-    me: PeerId,
-    way: Way,
-    address: IpAddr,
-    on_one_node: bool,
-    rail: Option<String>,
-    rails: u32,
-    connections: u32,
-    rings: Choice,
-    frames: bool,
-    link_mtu: u32,
-    routes: RouteWish,
-    partition: Option<u16>,
-    /// Those of datagrams.
-    faults: Option<FaultPlan>,
-    /// Libfabric's, which the first end has chosen.
-    provider: Option<String>,
-    carrier: Option<OfiCarrier>,
-}
-
-impl Opener {
-    /// The name of what is opened.
-    pub(crate) fn way(&self) -> &'static str {
-        self.way.name()
-    }
-
-    /// Opens an end. Also returns how others find it: what their `directory` must answer.
-    ///
-    /// # Errors
-    /// It cannot be had: descriptors, queue pairs or memory are used up.
-    pub(crate) fn open(
-        &self,
-        directory: impl Directory + OfiDirectory + 'static,
-    ) -> Result<(Fabric, String)> {
-        match self.way {
-            Way::Ofi => Fabric::ofi(self.me, &self.wanted(), Box::new(directory)),
-            _ => self.open_rdma(Box::new(directory)),
-        }
-    }
-
-    /// Of libfabric. It was told of the job when it was opened first.
-    fn wanted(&self) -> OfiWanted {
-        OfiWanted {
-            between_nodes: !self.on_one_node,
-            address: Some(self.address),
-            provider: self.provider.clone(),
-            rail: self.rail.clone(),
-            carrier: self.carrier,
-            processes: None,
-            job: None,
-            offload: Some(false),
-        }
-    }
-
-    fn open_rdma(&self, directory: Box<dyn Directory>) -> Result<(Fabric, String)> {
-        let (mut fabric, card) = match self.way {
-            Way::Verbs => {
-                let address = (!self.on_one_node).then_some(self.address);
-                let wish = (address, self.partition);
-                Fabric::verbs(self.me, wish, self.rail.as_deref(), self.rails, self.routes, directory)
-            }
-            Way::Softroce | Way::Shm | Way::Ofi => {
-                let faults = self.faults.as_ref();
-                Fabric::softroce(self.me, self.address, self.rails, faults, self.link_mtu, directory)
-            }
-        }?;
-        fabric.set_connections(self.connections);
-        fabric.set_rings(self.rings);
-        if !self.frames {
-            fabric.set_frames(false);
-        }
-        Ok((fabric, card))
-    }
+    Ok(Opened { fabric, card, end: (None, end) })
 }

@@ -26,7 +26,7 @@ impl Process {
     }
 
     fn unreachable(&self, peer: PeerId, patience: u32) -> Error {
-        let by = self.wide.as_ref().map_or("the fabric", |wide| wide.way());
+        let by = self.wide.as_ref().map_or_else(|| "the fabric".to_owned(), |wide| wide.way());
         let way = self.engine.way(peer).map_or_else(String::new, |way| format!(" ({way})"));
         Error::new(
             ErrorClass::OTHER,

@@ -15,13 +15,13 @@ mod desk;
 pub use desk::check_lane_letters;
 
 use crate::context::open_lane;
-use crate::fabric::Opener;
+use crate::fabric::{Opener, Texts};
 use crate::lanes::LANES;
 use crate::process::Process;
 use desk::{Desk, Letter};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use weft_engine::{Contacts, Directory, Engine, EngineBell, Near, OfiCard, OfiDirectory, PeerCard, Wide};
+use weft_engine::{Contacts, Engine, EngineBell, Near, Wide};
 use weft_types::{Error, ErrorClass, Farewell, PeerId, Result};
 
 /// What a process needs for lanes that reach other nodes.
@@ -68,7 +68,7 @@ impl Contacts for LaneContacts {
     }
 }
 
-impl LaneContacts {
+impl Texts for LaneContacts {
     fn text(&self, peer: PeerId) -> Result<String> {
         let failed = |why: String| Error::new(ErrorClass::OTHER, why);
         match self.counter.lock().0.card(self.lane, peer) {
@@ -84,18 +84,6 @@ impl LaneContacts {
     }
 }
 
-impl Directory for LaneContacts {
-    fn find(&mut self, peer: PeerId) -> Result<PeerCard> {
-        self.text(peer)?.parse()
-    }
-}
-
-impl OfiDirectory for LaneContacts {
-    fn find(&mut self, peer: PeerId) -> Result<OfiCard> {
-        self.text(peer)?.parse()
-    }
-}
-
 impl WideLanes {
     pub(crate) fn new(opener: Opener, engine: &Engine) -> WideLanes {
         let counter = Counter(Arc::new(Mutex::new((Desk::default(), engine.bell()))));
@@ -103,7 +91,7 @@ impl WideLanes {
     }
 
     /// What carries the messages of such lanes.
-    pub(crate) fn way(&self) -> &'static str {
+    pub(crate) fn way(&self) -> String {
         self.opener.way()
     }
 

@@ -1,5 +1,5 @@
-//! What leads between the nodes of a job that are not alike: the best that all of them can use. A pure function of what each of them
-//! can use, so every process of the job comes to the same.
+//! What leads between the nodes of a job that are not alike: the best that all of them can use, as long as nobody gives up a device for
+//! sockets ([`crate::pairs`] has the rest). A pure function of what each of them can use, so every process of the job comes to the same.
 //!
 //! A *road* is finer than a transport: verbs lead from InfiniBand to InfiniBand and from RoCE to RoCE, and not from one to the
 //! other. A node says its roads in one short word, its own choice first ([`word`]); nodes with the same word are of one kind. Where
@@ -48,7 +48,7 @@ impl Road {
     ];
 
     /// Its letter in a [`word`].
-    const fn letter(self) -> char {
+    pub const fn letter(self) -> char {
         match self {
             Road::Slingshot => 's',
             Road::InfiniBand => 'i',
@@ -72,7 +72,7 @@ impl Road {
     }
 
     /// Whether devices of hardware carry it.
-    const fn is_hardware(self) -> bool {
+    pub(crate) const fn is_hardware(self) -> bool {
         !matches!(self, Road::Kernel | Road::Libfabric | Road::Softroce)
     }
 
@@ -154,13 +154,15 @@ pub struct Kind {
     pub roads: Vec<Road>,
     /// Which nodes they are, for people.
     pub nodes: String,
+    /// How many.
+    pub count: u32,
 }
 
 impl Kind {
-    /// Of a [`word`]; letters of later versions are roads that this one has not.
-    pub fn read(word: &str, nodes: String) -> Kind {
+    /// Of a [`word`] that so many nodes say; letters of later versions are roads that this one has not.
+    pub fn read(word: &str, nodes: String, count: u32) -> Kind {
         let road = |letter| Road::ALL.into_iter().find(|road| road.letter() == letter);
-        Kind { roads: word.chars().filter_map(road).collect(), nodes }
+        Kind { roads: word.chars().filter_map(road).collect(), nodes, count }
     }
 }
 

@@ -28,7 +28,7 @@ fn machine(devices: &[(&str, Speech)]) -> Facts {
 const AUTO: Wish = Wish { forced: None, rdma: Rdma::Auto, rails: 1 };
 
 fn kinds(words: &[&str]) -> Vec<Kind> {
-    words.iter().zip('a'..).map(|(word, node)| Kind::read(word, node.to_string())).collect()
+    words.iter().zip('a'..).map(|(word, node)| Kind::read(word, node.to_string(), 1)).collect()
 }
 
 fn agreed(words: &[&str]) -> Agreed {
@@ -138,8 +138,8 @@ fn nothing_in_common_names_the_nodes_and_the_remedy() {
 #[test]
 fn every_road_has_a_letter_of_its_own() {
     let all = word(&Road::ALL);
-    assert_eq!(Kind::read(&all, String::new()).roads, Road::ALL);
-    assert_eq!(Kind::read("u?", String::new()).roads, [Road::Softroce], "of a later version");
+    assert_eq!(Kind::read(&all, String::new(), 1).roads, Road::ALL);
+    assert_eq!(Kind::read("u?", String::new(), 1).roads, [Road::Softroce], "of a later version");
 }
 
 proptest! {

@@ -6,6 +6,7 @@
 use crate::cpus::CpuSet;
 use crate::described::{attribute, bitmap, tags};
 use crate::system::System;
+use std::cmp::Reverse;
 
 mod slingshot;
 
@@ -74,6 +75,16 @@ impl Device {
     pub fn is_active(&self) -> bool {
         self.rate.is_some()
     }
+
+    /// The card that it is on: two ports may be two devices of one, which share its way to memory.
+    fn card(&self) -> &str {
+        card_at(self.pci.as_deref()).unwrap_or(&self.name)
+    }
+}
+
+/// A place on the bus without the function: the card.
+fn card_at(pci: Option<&str>) -> Option<&str> {
+    pci.map(|pci| pci.rsplit_once('.').map_or(pci, |(card, _)| card))
 }
 
 /// What a described port runs at, in Gbit/s: descriptions do not tell.
@@ -240,23 +251,42 @@ pub fn assign_names(devices: &[Device], ranks: &[CpuSet]) -> Vec<Option<String>>
     assign(devices, ranks).into_iter().map(name).collect()
 }
 
-/// The devices that carry the messages of a rank with `cpus` whose nearest one is `first`, in words: with two `rails` also another
-/// port of that device where one is active, else the nearest other active device of the same kind, if there is one. Which ports
-/// these are in the end the transport says that opens them: it looks at addresses, too.
+/// Devices of one rank: as many as its messages can go by (`WEFT_RAILS`).
+pub const MOST_RAILS: usize = 8;
+
+/// The devices that carry the messages of a rank with `cpus` whose nearest one is `first`, in words: with several `rails` also the
+/// nearest other active devices of the same kind, of those equally near the fastest, each on a card of its own first; then the other devices of
+/// these cards; then other active ports of all these, in turn. Which ports these are in the end the transport says that opens them: it looks at
+/// addresses, too.
 pub fn rails(devices: &[Device], first: usize, cpus: &CpuSet, rails: u32) -> Vec<String> {
-    let Device { name, speech, pci, active_ports, .. } = &devices[first];
-    let other = match (rails, active_ports) {
-        (0 | 1, _) => None,
-        (_, 2..) => Some(format!("another port of {name}")),
-        _ => {
-            let alike = devices.iter().enumerate().filter(|(index, device)| {
-                let is_alike = device.speech == *speech && device.pci.is_some() == pci.is_some();
-                is_alike && *index != first && device.is_active()
-            });
-            alike.min_by_key(|(_, device)| distance(device, cpus)).map(|(_, device)| device.name.clone())
-        }
+    let wanted = (rails.max(1) as usize).min(MOST_RAILS);
+    let Device { speech, pci, .. } = &devices[first];
+    let is_alike = |device: &&Device| {
+        device.speech == *speech && device.pci.is_some() == pci.is_some() && device.is_active()
     };
-    [name.clone()].into_iter().chain(other).collect()
+    let mut alike: Vec<&Device> = devices.iter().filter(is_alike).collect();
+    alike.sort_by_key(|device| {
+        (device.name != devices[first].name, distance(device, cpus), Reverse(device.rate))
+    });
+    let mut chosen: Vec<&Device> = vec![&devices[first]];
+    for alone in [true, false] {
+        for &device in &alike {
+            let is_taken = chosen.iter().any(|other| other.name == device.name);
+            let shares = chosen.iter().any(|other| other.card() == device.card());
+            if !(is_taken || alone && shares) && chosen.len() < wanted {
+                chosen.push(device);
+            }
+        }
+    }
+    let mut words: Vec<String> = chosen.iter().map(|device| device.name.clone()).collect();
+    let ports = (2..).map_while(|port| {
+        let more: Vec<&&Device> = chosen.iter().filter(|device| device.active_ports >= port).collect();
+        (!more.is_empty()).then_some(more)
+    });
+    let others = ports.flatten().map(|device| format!("another port of {}", device.name));
+    let missing = wanted.saturating_sub(words.len());
+    words.extend(others.take(missing));
+    words
 }
 
 /// As [`rails`], for a rank whose nearest device has this name; empty where it has none.

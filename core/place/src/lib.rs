@@ -15,6 +15,7 @@ pub mod lanes;
 pub mod libraries;
 pub mod limits;
 pub mod mapping;
+pub mod pairs;
 pub mod policy;
 pub mod system;
 pub mod topology;

@@ -221,7 +221,7 @@ pub fn report(
     let mut rail = match rails {
         [] => String::new(),
         [only] => format!(", RDMA device {only}"),
-        several => format!(", RDMA devices {}", several.join(" and ")),
+        [most @ .., last] => format!(", RDMA devices {} and {last}", most.join(", ")),
     };
     if let Some(agent) = agent {
         rail += &format!(", progress agent on {}", Named("CPU", "CPUs", agent.clone()));

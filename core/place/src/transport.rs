@@ -66,7 +66,7 @@ pub struct Wish {
     pub forced: Option<Way>,
     /// See [`Rdma`].
     pub rdma: Rdma,
-    /// Devices, or ports, for each process: 1 or 2; 0 is 1.
+    /// Devices, or ports, for each process, at most [`devices::MOST_RAILS`]; 0 is 1.
     pub rails: u32,
 }
 
@@ -346,10 +346,11 @@ fn offer(way: Way, peer: Peer, facts: &Facts, wish: &Wish) -> Result<Offer, Stri
         (Way::Softroce, _) => Ok(Offer {
             way,
             why: "it needs no device: RDMA in user space, over UDP".to_owned(),
-            rails: match wish.rails {
-                0 | 1 => vec!["the host's network".to_owned()],
-                _ => vec!["the host's network".to_owned(), "another socket of it".to_owned()],
-            },
+            rails: std::iter::once("the host's network")
+                .chain(std::iter::repeat("another socket of it"))
+                .take((wish.rails.max(1) as usize).min(devices::MOST_RAILS))
+                .map(str::to_owned)
+                .collect(),
             rdma: false,
             latency: 15e-6,
             bandwidth: 1e9,

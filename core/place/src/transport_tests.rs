@@ -195,6 +195,51 @@ fn both_rails_are_planned() {
     );
 }
 
+/// Machines with four and eight cards, half of them near each socket.
+#[test]
+fn the_cards_of_a_large_machine_are_planned_nearest_first() {
+    let cards = |number: u32| {
+        let card = |at: u32| {
+            let cpus = if at < number / 2 { "0-63" } else { "64-127" };
+            let mut card = device(&format!("mlx5_{at}"), Speech::InfiniBand, cpus, true);
+            card.pci = Some(format!("0000:{:02x}:00.0", 0x10 + at));
+            card
+        };
+        (0..number).map(card).collect::<Vec<_>>()
+    };
+    let rails = |devices: &[Device], cpus: &str, rails| {
+        let mut facts = machine(devices.to_vec());
+        facts.cpus = cpus.parse().expect("a list");
+        far(&facts, &Wish { rails, ..AUTO }).expect("a route").rails.join(" ")
+    };
+    assert_eq!(rails(&cards(4), "5", 4), "mlx5_0 mlx5_1 mlx5_2 mlx5_3");
+    assert_eq!(rails(&cards(4), "70", 3), "mlx5_2 mlx5_3 mlx5_0");
+    assert_eq!(rails(&cards(8), "70", 4), "mlx5_4 mlx5_5 mlx5_6 mlx5_7", "the near ones");
+    assert_eq!(rails(&cards(8), "70", 6), "mlx5_4 mlx5_5 mlx5_6 mlx5_7 mlx5_0 mlx5_1");
+    assert_eq!(rails(&cards(8), "5", 99).split(' ').count(), 8, "there are no more");
+    // One is down, another one faster, and each second one is a port of the card before it.
+    let mut uneven = cards(8);
+    (uneven[1].rate, uneven[1].active_ports) = (None, 0);
+    uneven[3].rate = Some(400);
+    assert_eq!(rails(&uneven, "5", 3), "mlx5_0 mlx5_3 mlx5_2", "behind the first the fastest near one");
+    let mut ports = cards(4);
+    for at in [1, 3] {
+        ports[at].pci = Some(format!("0000:{:02x}:00.1", 0x0f + at));
+        ports[at].cpus = "0-127".parse().expect("a list");
+        ports[at - 1].cpus = "0-127".parse().expect("a list");
+    }
+    assert_eq!(rails(&ports, "5", 2), "mlx5_0 mlx5_2", "different cards first");
+    assert_eq!(rails(&ports, "5", 4), "mlx5_0 mlx5_2 mlx5_1 mlx5_3");
+    ports[2].active_ports = 2;
+    ports[0].active_ports = 3;
+    let all = rails(&ports, "5", 8);
+    assert_eq!(
+        all,
+        "mlx5_0 mlx5_2 mlx5_1 mlx5_3 another port of mlx5_0 another port of mlx5_2 another port of mlx5_0",
+        "ports last, in turn"
+    );
+}
+
 #[test]
 fn libfabric_drives_verbs_devices_when_it_is_asked_for() {
     let named = Wish { forced: Some(Way::Ofi), rdma: Rdma::Require, ..AUTO };

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use weft_boot::machine::{LiveSystem, allowed_cpus, host_address};
 use weft_coll::Link;
 use weft_engine::{Directory, Fabric, OfiCard, OfiDirectory, OfiWanted, PeerCard, RouteWish};
+use weft_place::agreed;
 use weft_place::transport::{self, Facts, Way, Wish};
 use weft_types::params::{self, Choice, Parameters};
 use weft_types::{Error, ErrorClass, PeerId};
@@ -51,7 +52,8 @@ pub(crate) fn parameters(variable: &impl Fn(&str) -> Option<String>) -> weft_typ
 pub fn text(variable: impl Fn(&str) -> Option<String>) -> Result<String, String> {
     let parameters = parameters(&variable).map_err(|error| error.text().to_owned())?;
     let facts = facts(&parameters, variable("LD_LIBRARY_PATH").as_deref());
-    let mut plan = transport::plan(&facts, &Wish::from(&parameters))?;
+    let wish = Wish::from(&parameters);
+    let mut plan = transport::plan(&facts, &wish)?;
     let mut opened = String::new();
     if let Ok(route) = &mut plan.far {
         // What a device does with messages, and which devices a library finds, they say when they are open.
@@ -81,6 +83,13 @@ pub fn text(variable: impl Fn(&str) -> Option<String>) -> Result<String, String>
         plan.mates.protocols = route;
     }
     let mut text = plan.explain();
+    let roads: Vec<String> = agreed::roads(&facts, &wish).iter().map(ToString::to_string).collect();
+    if !roads.is_empty() {
+        text.push_str(&format!(
+            "where nodes differ          this one has {}: each two kinds of nodes take the first that both have, unless one device's does for all\n",
+            roads.join(", ")
+        ));
+    }
     text.push_str(&opened);
     let ports = weft_engine::rdma_ports(host_address(), parameters.partition.0);
     for port in &ports {
@@ -196,7 +205,14 @@ mod tests {
     #[test]
     fn both_kinds_of_peers_are_explained() {
         let text = text(|_| None).expect("a plan");
-        for word in ["to ranks of this node", "to ranks of other nodes", "not verbs", "rails", "messages"] {
+        for word in [
+            "where nodes differ          this one has ",
+            "to ranks of this node",
+            "to ranks of other nodes",
+            "not verbs",
+            "rails",
+            "messages",
+        ] {
             assert!(text.contains(word), "{word} is missing in\n{text}");
         }
     }

@@ -181,7 +181,7 @@ parameters! {
     rdma: Rdma = "auto", "WEFT_RDMA",
         "Whether messages between nodes must be carried by RDMA devices. require: they must, or the job ends and says why they cannot. prefer: what WEFT_TRANSPORT names may be replaced by sockets, which is said once. auto: what WEFT_TRANSPORT names is an error where it cannot be had; without it, a device that is not used is told.";
     rails: u32 = "1", "WEFT_RAILS",
-        "RDMA devices (or ports) of one process, 1 or 2: the first of each process reaches the first of others, the second the second. Large messages go by both, and what one that fails has carried by the other. With softroce the second is another socket.";
+        "RDMA devices (or ports) of one process, 1 to 8: the nearest, then others of the same kind, each on a card of its own as far as there are so many. The first of each process reaches the first of others, the second the second, and so on. Large messages go by all, as fast as each is, and what one that fails has carried by the others. With softroce each is another socket.";
     connections: u32 = "0", "WEFT_CONNECTIONS",
         "RDMA connections of one process. Messages to further peers go by datagrams, which take next to no memory; who talks much, and whose memory is put to or read, gets a connection. 0: what fits 64 MiB, and a 64th of the device's queue pairs.";
     rings: Choice = "auto", "WEFT_RINGS",

@@ -22,18 +22,18 @@ pub trait Pollable: Bell {
     }
 }
 
-/// The bells of one transport that has one or two devices.
+/// The bells of one transport that has one or more devices.
 #[derive(Clone, Debug)]
 pub struct Bells<B> {
     first: B,
-    second: Option<B>,
+    others: Vec<B>,
     most: Option<Arc<AtomicU64>>,
 }
 
 impl<B> Bells<B> {
     /// Sleeps until one of them is rung.
-    pub const fn new(first: B, second: Option<B>) -> Bells<B> {
-        Bells { first, second, most: None }
+    pub const fn new(first: B, others: Vec<B>) -> Bells<B> {
+        Bells { first, others, most: None }
     }
 
     /// The same, but that no sleep is longer than so many nanoseconds, unless they are 0: of a transport to which something
@@ -47,7 +47,7 @@ impl<B> Bells<B> {
         Bells { most: Some(most), ..self }
     }
 
-    /// The first one: whoever rings it wakes all who sleep on both.
+    /// The first one: whoever rings it wakes all who sleep on all of them.
     pub const fn first(&self) -> &B {
         &self.first
     }
@@ -56,11 +56,11 @@ impl<B> Bells<B> {
 impl<B: Pollable> Bell for Bells<B> {
     fn arm(&self) {
         self.first.arm();
-        self.second.iter().for_each(B::arm);
+        self.others.iter().for_each(B::arm);
     }
 
     fn sleep(&self, limit: Duration) {
-        if self.second.is_none() {
+        if self.others.is_empty() {
             return self.first.sleep(self.limit(limit));
         }
         let mut list = Vec::with_capacity(4);
@@ -73,14 +73,14 @@ impl<B: Pollable> Bell for Bells<B> {
 
     fn disarm(&self) {
         self.first.disarm();
-        self.second.iter().for_each(B::disarm);
+        self.others.iter().for_each(B::disarm);
     }
 }
 
 impl<B: Pollable> Pollable for Bells<B> {
     fn descriptors<'a>(&'a self, list: &mut Vec<BorrowedFd<'a>>) {
         self.first.descriptors(list);
-        self.second.iter().for_each(|second| second.descriptors(list));
+        self.others.iter().for_each(|other| other.descriptors(list));
     }
 
     fn limit(&self, limit: Duration) -> Duration {
@@ -88,6 +88,6 @@ impl<B: Pollable> Pollable for Bells<B> {
             0 => limit,
             most => limit.min(Duration::from_nanos(most)),
         };
-        self.second.iter().fold(self.first.limit(limit), |limit, second| second.limit(limit))
+        self.others.iter().fold(self.first.limit(limit), |limit, other| other.limit(limit))
     }
 }

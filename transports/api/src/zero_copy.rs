@@ -42,7 +42,8 @@ pub struct Region {
 pub struct RemoteMemory {
     /// An address, or an offset, as the other transport counts.
     pub address: u64,
-    /// What opens it; devices of 32-bit keys use the lower half for the first rail and the upper for the second.
+    /// What opens it; devices of 32-bit keys use the lower half for the first rail and the upper for the second, or for what they tell the keys
+    /// of further rails by.
     pub key: u64,
 }
 

@@ -36,7 +36,7 @@ impl Directory for Known {
             datagrams: QueuePairNumber(16),
             qkey: 0x5746_0000 | peer.0,
         };
-        Ok(PeerCard { first, second: None })
+        Ok(PeerCard { first, others: Vec::new() })
     }
 }
 

@@ -1,5 +1,6 @@
 //! What must be known of a process before it was ever talked to. It comes as text from outside.
 
+use crate::rail::MOST_RAILS;
 use std::fmt;
 use std::str::FromStr;
 use weft_api::verbs::{MOST_ADDRESSES, PortAddress, QueuePairNumber};
@@ -11,8 +12,8 @@ use weft_types::{Error, ErrorClass};
 pub struct PeerCard {
     /// Its first device.
     pub first: RailCard,
-    /// Its second, if it has one.
-    pub second: Option<RailCard>,
+    /// Those that it has besides.
+    pub others: Vec<RailCard>,
 }
 
 /// One device of a process.
@@ -31,21 +32,20 @@ impl PeerCard {
     pub fn rail(&self, rail: u8) -> Option<&RailCard> {
         match rail {
             0 => Some(&self.first),
-            1 => self.second.as_ref(),
-            _ => None,
+            rail => self.others.get(usize::from(rail) - 1),
         }
     }
 
     /// How many devices it has.
-    pub const fn rails(&self) -> u8 {
-        1 + self.second.is_some() as u8
+    pub fn rails(&self) -> u8 {
+        1 + self.others.len().min(MOST_RAILS - 1) as u8
     }
 }
 
 impl fmt::Display for PeerCard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.first.fmt(f)?;
-        self.second.as_ref().map_or(Ok(()), |second| write!(f, "+{second}"))
+        self.others.iter().try_for_each(|other| write!(f, "+{other}"))
     }
 }
 
@@ -75,11 +75,12 @@ impl FromStr for PeerCard {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<PeerCard, Error> {
-        let parse = || match text.split_once('+') {
-            None => Some(PeerCard { first: parse_rail(text)?, second: None }),
-            Some((first, second)) => {
-                Some(PeerCard { first: parse_rail(first)?, second: Some(parse_rail(second)?) })
-            }
+        let parse = || {
+            let mut rails = text.split('+').map(parse_rail);
+            let first = rails.next()??;
+            let others =
+                rails.collect::<Option<Vec<RailCard>>>().filter(|others| others.len() < MOST_RAILS)?;
+            Some(PeerCard { first, others })
         };
         parse().ok_or_else(|| {
             Error::new(
@@ -118,12 +119,17 @@ mod tests {
             datagrams: QueuePairNumber(0xab_cdef),
             qkey: 0x1234_5678,
         };
-        let card = PeerCard { first: rail.clone(), second: None };
+        let card = PeerCard { first: rail.clone(), others: Vec::new() };
         assert_eq!(card.to_string().parse::<PeerCard>().unwrap(), card);
         let more = ["10.0.0.1:4791", "10.0.0.1:4791~1"].map(|text| text.parse().unwrap());
         let several = RailCard { addresses: [&rail.addresses[..], &more].concat(), ..rail.clone() };
-        let two = PeerCard { second: Some(several.clone()), ..card.clone() };
+        let two = PeerCard { others: vec![several.clone()], ..card.clone() };
         assert_eq!(two.to_string().parse::<PeerCard>().unwrap(), two);
+        let with = |others| PeerCard { others: vec![rail.clone(); others], ..card.clone() };
+        let most = with(MOST_RAILS - 1);
+        assert_eq!(most.to_string().parse::<PeerCard>().unwrap(), most);
+        assert!(most.to_string().len() < 512, "what any launcher's store takes: {most}");
+        assert!(with(MOST_RAILS).to_string().parse::<PeerCard>().is_err(), "more than there may be");
         let longest = RailCard { addresses: [&several.addresses[..], &more].concat(), ..rail.clone() };
         assert!(longest.to_string().parse::<PeerCard>().is_err(), "five addresses");
         assert!(
@@ -131,7 +137,7 @@ mod tests {
         );
         assert!("10.0.0.1:4791/1000000/0".parse::<PeerCard>().is_err(), "25 bits");
         let lid = RailCard { addresses: vec!["[fe80::2:c903]:4791@1f".parse().unwrap()], ..rail };
-        let on_infiniband = PeerCard { first: lid, second: None };
+        let on_infiniband = PeerCard { first: lid, others: Vec::new() };
         assert_eq!(on_infiniband.to_string().parse::<PeerCard>().unwrap(), on_infiniband);
         assert_eq!(on_infiniband.first.addresses[0].address.lid, 0x1f);
         assert!("10.0.0.1:4791@0/10/0".parse::<PeerCard>().is_err(), "one form of each address");

@@ -2,6 +2,7 @@
 
 use crate::flight::Holds;
 use crate::handshake::Hello;
+use crate::keys::KeyWord;
 use crate::peers::{Arrived, State};
 use crate::ring::Word;
 use crate::transport::{HEADER_BYTES, Rdma};
@@ -98,6 +99,10 @@ impl<H: Hca> Rdma<H> {
             return false;
         }
         let bytes = own.hca.bytes(address, length);
+        if let Some(word) = KeyWord::parse(bytes) {
+            self.repost(rail, slot);
+            return self.key_word_came(word);
+        }
         let Some(hello) = Hello::parse(bytes) else {
             let mut piece = std::mem::take(&mut self.wide.piece);
             piece.clear();

@@ -4,6 +4,7 @@ use crate::flight::{Deed, Holds};
 use crate::handshake::{Hello, Step, Wants};
 use crate::paths::UNSAID;
 use crate::peers::{NO_PAIR, State};
+use crate::rail::MOST_RAILS;
 use crate::transport::{MOST_POSTED, Rdma};
 use std::time::Duration;
 use weft_api::verbs::{
@@ -52,7 +53,7 @@ impl<H: Hca> Rdma<H> {
     pub(crate) fn begin(&mut self, id: PeerId, channel: u8) -> Result<()> {
         self.may_be_back();
         let card = self.directory.find(id)?;
-        // The other connection prefers the other rail.
+        // Each further connection prefers the rail of its number.
         let paths = match self.peers.find_channel(id, 0) {
             Some(first) if channel > 0 => self.peers.at(first).paths.clone(),
             _ => self.first_paths(id, &card),
@@ -62,7 +63,7 @@ impl<H: Hca> Rdma<H> {
         let now = self.now();
         // Who was never heard may compute for long before its first call.
         let state = State::Asking { next: now + FIRST_RETRY, pause: FIRST_RETRY, until: Nanos::MAX };
-        let index = self.peers.insert((id, channel), paths, state, (rail, pair), now);
+        let index = self.peers.insert((id, channel, card.rails()), paths, state, (rail, pair), now);
         self.asking.push(index);
         self.ask(index);
         Ok(())
@@ -224,7 +225,8 @@ impl<H: Hca> Rdma<H> {
                 if !here && self.has_just_answered(index) {
                     // It asked by several paths while nobody looked here, and they all work as far as here. The first one is
                     // the one that it prefers: it is asked by that. It may have gone on asking since, by what does not work.
-                    self.peers.at_mut(index).epoch = hello.epoch.wrapping_add(MOST_WAYS as u32);
+                    self.peers.at_mut(index).epoch =
+                        hello.epoch.wrapping_add((MOST_WAYS * MOST_RAILS) as u32);
                     // An earlier question is as old as this one: what answered it would go by what does not work.
                     self.questions.retain(|&(of, ..)| of != index);
                     return self.break_off(index);
@@ -271,7 +273,8 @@ impl<H: Hca> Rdma<H> {
         let pair = self.make_end(rail, hello.channel, hello.wants).ok()?;
         let now = self.now();
         let state = State::Asking { next: Nanos::MAX, pause: FIRST_RETRY, until: Nanos::MAX };
-        let index = self.peers.insert((hello.from, hello.channel), paths, state, (rail, pair), now);
+        let index =
+            self.peers.insert((hello.from, hello.channel, card.rails()), paths, state, (rail, pair), now);
         self.peers.at_mut(index).epoch = hello.epoch;
         Some(index)
     }

@@ -12,10 +12,12 @@
 
 mod again;
 
+use crate::keys::Keyrings;
 use crate::transport::HEADER_BYTES;
 use std::collections::VecDeque;
-use weft_api::verbs::{Data, RemoteAddress, RemoteKey, Segment, Work};
+use weft_api::verbs::{Data, Segment, Work};
 use weft_api::zero_copy::{RemoteMemory, Token};
+use weft_types::PeerId;
 
 /// Requests of which at least one is signalled.
 pub(crate) const SIGNAL_EVERY: u32 = 16;
@@ -62,23 +64,25 @@ pub(crate) enum Deed {
 }
 
 impl Deed {
-    /// What is asked of the device of a rail.
+    /// What is asked of the device of a rail, for a peer whose keys are known.
     #[inline]
-    pub(crate) fn work(self, rail: u8) -> Work {
+    pub(crate) fn work(self, keys: &Keyrings, peer: PeerId, rail: u8) -> Work {
         match self {
             Deed::Nothing => crate::contact::NOTHING,
             Deed::Message => Work::Send { immediate: None },
-            Deed::Write(to) => Work::Write { to: remote(to, rail), immediate: None },
-            Deed::Read(from) => Work::Read { from: remote(from, rail) },
+            Deed::Write(to) => Work::Write { to: keys.remote(peer, to, rail), immediate: None },
+            Deed::Read(from) => Work::Read { from: keys.remote(peer, from, rail) },
             Deed::Atomic => unreachable!("atomics are not repeated"),
         }
     }
-}
 
-/// With the key of a rail.
-#[inline]
-pub(crate) fn remote(memory: RemoteMemory, rail: u8) -> RemoteAddress {
-    RemoteAddress { address: memory.address, key: RemoteKey((memory.key >> (32 * rail)) as u32) }
+    /// What was said of the memory that it names, where it may be repeated.
+    pub(crate) const fn key(self) -> Option<u64> {
+        match self {
+            Deed::Write(memory) | Deed::Read(memory) => Some(memory.key),
+            Deed::Nothing | Deed::Message | Deed::Atomic => None,
+        }
+    }
 }
 
 /// Where a request's bytes are.
@@ -434,6 +438,11 @@ impl Flight {
 
     fn all(&self) -> impl Iterator<Item = &Request> {
         (self.first..self.next).map(|id| self.at(id))
+    }
+
+    /// What its requests do.
+    pub(crate) fn deeds(&self) -> impl Iterator<Item = Deed> {
+        self.all().map(|request| request.deed)
     }
 
     /// Whether all of it can go by datagrams: messages, and nothing else.

@@ -11,6 +11,7 @@
 //! then says how many messages it has ever received from the other: that number is final, so the other knows what to send
 //! again. What is taken after it by datagrams while another way is asked for does not count, and is dropped when it comes again.
 
+use crate::rail::MOST_RAILS;
 use weft_api::verbs::{MOST_WAYS, QueuePairNumber};
 use weft_types::PeerId;
 
@@ -56,7 +57,7 @@ pub struct Hello {
     pub from: PeerId,
     /// To whom.
     pub to: PeerId,
-    /// Which connection of the two: 0 is the one of messages, 1 the other for large operations.
+    /// Which connection of the two: 0 is the one of messages, the others are for large operations.
     pub channel: u8,
     /// The queue pair for this connection.
     pub queue_pair: QueuePairNumber,
@@ -83,7 +84,7 @@ pub struct Hello {
 }
 
 /// Of the handshake, of what it leads to (rings), and of the order of things said.
-pub(crate) const VERSION: u32 = 8;
+pub(crate) const VERSION: u32 = 9;
 /// "WFT" and the version.
 const MAGIC: u32 = 0x5746_5400 | VERSION;
 
@@ -171,7 +172,7 @@ impl Hello {
             received: word(9),
         };
         let sane = word(0) == MAGIC
-            && word(1) >> 8 & 0xff < 2
+            && word(1) >> 8 & 0xff < MOST_RAILS as u32
             && usize::from(hello.way) < MOST_WAYS
             && hello.queue_pair.0 < 1 << 24
             && hello.first_packet < 1 << 24

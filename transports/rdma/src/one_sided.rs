@@ -2,7 +2,8 @@
 //! tells.
 
 use crate::contact::NOTHING;
-use crate::flight::{Deed, Holds, remote};
+use crate::flight::{Deed, Holds};
+use crate::keys::SAID;
 use crate::peers::State;
 use crate::rail::MOST_RAILS;
 use crate::shares::SHARED;
@@ -22,43 +23,43 @@ const MAX_RUNS: usize = 16;
 /// Numbers that atomics find, at a time.
 pub(crate) const FOUND: u32 = 256;
 
-/// Regions of this process by their number: their keys on each rail.
+/// Regions of this process by their number: what is said of each, and its keys on each rail.
 #[derive(Debug, Default)]
 pub(crate) struct Registered {
-    keys: Vec<Option<[RegionKeys; MOST_RAILS]>>,
+    keys: Vec<Option<(u64, [RegionKeys; MOST_RAILS])>>,
     free: Vec<u32>,
 }
 
 impl Registered {
-    fn insert(&mut self, keys: [RegionKeys; MOST_RAILS]) -> RegionId {
+    fn insert(&mut self, said: u64, keys: [RegionKeys; MOST_RAILS]) -> RegionId {
         match self.free.pop() {
             Some(place) => {
-                self.keys[place as usize] = Some(keys);
+                self.keys[place as usize] = Some((said, keys));
                 RegionId(place)
             }
             None => {
-                self.keys.push(Some(keys));
+                self.keys.push(Some((said, keys)));
                 RegionId(self.keys.len() as u32 - 1)
             }
         }
     }
 
-    fn remove(&mut self, id: RegionId) -> Option<[RegionKeys; MOST_RAILS]> {
+    fn remove(&mut self, id: RegionId) -> Option<(u64, [RegionKeys; MOST_RAILS])> {
         let keys = self.keys.get_mut(id.0 as usize)?.take()?;
         self.free.push(id.0);
         Some(keys)
     }
 
     fn segment(&self, rail: u8, run: &LocalRun, offset: u64, length: u64) -> Option<Segment> {
-        let keys = self.keys.get(run.region.0 as usize)?.as_ref()?[usize::from(rail)];
+        let keys = self.keys.get(run.region.0 as usize)?.as_ref()?.1[usize::from(rail)];
         Some(Segment { address: run.address + offset, length: length as u32, key: keys.local })
     }
 
     /// What a region that has this key on one rail is called on another.
     pub(crate) fn key_on(&self, key: LocalKey, from: u8, to: u8) -> LocalKey {
         let mut regions = self.keys.iter().flatten();
-        let region = regions.find(|keys| keys[usize::from(from)].local == key);
-        region.map_or(NO_KEY, |keys| keys[usize::from(to)].local)
+        let region = regions.find(|(_, keys)| keys[usize::from(from)].local == key);
+        region.map_or(NO_KEY, |(_, keys)| keys[usize::from(to)].local)
     }
 }
 
@@ -133,13 +134,16 @@ impl<H: Hca> Rdma<H> {
                 }
             }
         }
-        let [first, second] = keys.map(|keys| u64::from(keys.remote.0));
-        let remote = RemoteMemory { address: memory.address, key: first | second << 32 };
-        Ok(Region { id: self.registered.insert(keys), remote })
+        let key = self.keyrings.say(&keys, self.rails.len());
+        let remote = RemoteMemory { address: memory.address, key };
+        Ok(Region { id: self.registered.insert(key, keys), remote })
     }
 
     pub(crate) fn deregister_memory(&mut self, region: RegionId) {
-        if let Some(keys) = self.registered.remove(region) {
+        if let Some((key, keys)) = self.registered.remove(region) {
+            if self.rails.len() > SAID {
+                self.keyrings.forget(key);
+            }
             for (rail, keys) in self.rails.iter_mut().zip(keys) {
                 rail.hca.deregister(keys);
             }
@@ -192,25 +196,28 @@ impl<H: Hca> Rdma<H> {
         if let ([remote], [local]) = (remote, local) {
             // One request, without lists.
             let index = self.room_for(peer, 1)?;
+            self.has_key(index, remote.memory)?;
             if remote.length >= SHARED
                 && let Some(token) = token
-                && let Some(beside) = self.beside(index, std::slice::from_ref(remote))
+                && let Some(ends) = self.ends(index, remote.length)
             {
-                return self.share(way, (index, beside), remote, local, token);
+                return self.share(way, &ends, remote, local, token);
             }
             let rail = self.peers.at(index).rail;
             let segment = [self.segment(rail, local, 0, remote.length)];
             let holds = token.map_or(Holds::Nothing, Holds::Token);
             let deed = way.deed(remote.memory);
-            return self.post(index, deed, deed.work(rail), Data::Segments(&segment), holds);
+            let work = deed.work(&self.keyrings, peer, rail);
+            return self.post(index, deed, work, Data::Segments(&segment), holds);
         }
         let index = self.room_for(peer, 1)?;
+        self.has_keys(index, remote)?;
         self.post_chain(index)?;
         let bytes: u64 = remote.iter().map(|run| run.length).sum();
         if bytes >= SHARED
             && let Some(token) = token
-            && let Some(beside) = self.beside(index, remote)
-            && let Some(shared) = self.share_lists(way, (index, beside), (remote, local), token)
+            && let Some(ends) = self.ends(index, bytes)
+            && let Some(shared) = self.share_lists(way, &ends, (remote, local), token)
         {
             return shared;
         }
@@ -234,14 +241,18 @@ impl<H: Hca> Rdma<H> {
         holds: Holds,
     ) -> Result<(), Refused> {
         let peer = self.peers.at(index);
-        let (rail, pair, flight) = (peer.rail, peer.pair, &peer.flight);
+        let (id, rail, pair, flight) = (peer.id, peer.rail, peer.pair, &peer.flight);
         let (first, last) = (flight.next(), parts.len() - 1);
         let tells = !matches!(holds, Holds::Nothing) || flight.must_signal() || parts.len() >= MESSAGES / 4;
         let requests: Vec<WorkRequest<'_>> = parts
             .iter()
             .enumerate()
             .map(|(at, (memory, segments))| {
-                let request = WorkRequest::new(first + at as u64, way.deed(*memory).work(rail), segments);
+                let request = WorkRequest::new(
+                    first + at as u64,
+                    way.deed(*memory).work(&self.keyrings, id, rail),
+                    segments,
+                );
                 WorkRequest { signaled: tells && at == last, ..request }
             })
             .collect();
@@ -310,9 +321,10 @@ impl<H: Hca> Rdma<H> {
         token: Option<Token>,
     ) -> Result<(), Refused> {
         let index = self.room_for(peer, 1)?;
+        self.has_key(index, to)?;
         let rail = self.peers.at(index).rail;
         let deed = Deed::Write(to);
-        let work = deed.work(rail);
+        let work = deed.work(&self.keyrings, peer, rail);
         if length <= INLINE.min(self.limits.max_inline as usize) {
             let mut bytes = [0; INLINE];
             fill(&mut bytes[..length]);
@@ -349,8 +361,9 @@ impl<H: Hca> Rdma<H> {
         token: Token,
     ) -> Result<(), Refused> {
         let index = self.room_for(peer, 1)?;
+        self.has_key(index, at)?;
         let rail = self.peers.at(index).rail;
-        let at = remote(at, rail);
+        let at = self.keyrings.remote(peer, at, rail);
         let work = match operation {
             Atomic::FetchAdd(add) => Work::FetchAdd { at, add },
             Atomic::CompareSwap { compare, swap } => Work::CompareSwap { at, compare, swap },
@@ -367,8 +380,7 @@ impl<H: Hca> Rdma<H> {
 
     pub(crate) fn tell(&mut self, peer: PeerId, token: Token) -> Result<(), Refused> {
         if self.peers.get(peer).is_some_and(|peer| peer.stream.is_some()) {
-            let beside = self.peers.find_channel(peer, 1);
-            if beside.is_some_and(|beside| !self.peers.at(beside).flight.is_empty()) {
+            if self.peers.beside(peer).any(|beside| !self.peers.at(beside).flight.is_empty()) {
                 // Shares of large puts are still under way there.
                 return Err(Refused::Full);
             }
@@ -376,10 +388,13 @@ impl<H: Hca> Rdma<H> {
             return Ok(());
         }
         let index = self.room_for(peer, 1)?;
-        if let Some(beside) = self.peers.find_channel(peer, 1)
-            && !self.peers.at(beside).flight.is_empty()
-        {
-            return self.tell_of_both((index, beside), token);
+        let mut ends: Vec<u32> = Vec::new();
+        if self.rails.len() > 1 {
+            ends.extend(self.peers.beside(peer).filter(|&beside| !self.peers.at(beside).flight.is_empty()));
+        }
+        if !ends.is_empty() {
+            ends.push(index);
+            return self.tell_of_all(&ends, token);
         }
         let flight = &mut self.peers.at_mut(index).flight;
         if flight.is_empty() {

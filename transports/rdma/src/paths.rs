@@ -17,6 +17,7 @@ use crate::handshake::{Hello, Step};
 use crate::peers::State;
 use crate::rail::MOST_RAILS;
 use crate::transport::Rdma;
+use std::cmp::Ordering;
 use weft_api::verbs::{
     DeviceAddress, Hca, Nanos, Pairing, PortAddress, QueuePairNumber, Route, Work, ways_seen,
 };
@@ -35,14 +36,18 @@ pub(crate) struct Path {
     pub(crate) qkey: u32,
 }
 
-/// The paths to a peer that are in use, by rail. Few processes have two, so the second is elsewhere.
+/// The paths to a peer that are in use, by rail. Few processes have several, so the others are elsewhere.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Paths {
     first: Option<Path>,
-    second: Option<Box<Path>>,
+    others: Option<Box<Others>>,
     /// How many there are to choose from.
     choices: u8,
 }
+
+/// Those by all rails but the first, in their order.
+#[derive(Clone, Debug, Default)]
+struct Others(Vec<Path>);
 
 /// What was found out about ways that are not the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,14 +85,17 @@ impl Paths {
     pub(crate) fn on(&self, rail: u8) -> Option<&Path> {
         match rail {
             0 => self.first.as_ref(),
-            1 => self.second.as_deref(),
-            _ => None,
+            rail => self.others().get(usize::from(rail) - 1),
         }
+    }
+
+    fn others(&self) -> &[Path] {
+        self.others.as_ref().map_or(&[], |others| &others.0)
     }
 
     /// Rails that lead there.
     pub(crate) fn rails(&self) -> u8 {
-        u8::from(self.first.is_some()) + u8::from(self.second.is_some())
+        u8::from(self.first.is_some()) + self.others().len() as u8
     }
 
     /// Whether there is another path.
@@ -100,8 +108,16 @@ impl Paths {
         let Some(path) = path else { return false };
         match rail {
             0 => self.first = Some(path),
-            1 => self.second = Some(Box::new(path)),
-            _ => return false,
+            rail => {
+                let others = &mut self.others.get_or_insert_default().0;
+                let place = usize::from(rail) - 1;
+                match others.len().cmp(&place) {
+                    Ordering::Greater => others[place] = path,
+                    Ordering::Equal => others.push(path),
+                    // They come in their order.
+                    Ordering::Less => return false,
+                }
+            }
         }
         true
     }

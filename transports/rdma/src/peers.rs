@@ -2,6 +2,7 @@
 
 use crate::flight::Flight;
 use crate::paths::Paths;
+use crate::rail::MOST_RAILS;
 use crate::rings::Pair;
 use crate::stream::Stream;
 use crate::wide::Late;
@@ -46,12 +47,14 @@ pub(crate) enum Arrived {
     Letter(Box<[u8]>),
 }
 
-/// One connection to a process: the one of messages, or the one beside it.
+/// One connection to a process: the one of messages, or one beside it.
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) id: PeerId,
     /// Which connection of the two it is: see [`Hello`](crate::handshake::Hello).
     pub(crate) channel: u8,
+    /// Devices that it has.
+    pub(crate) theirs: u8,
     /// The device that its queue pair is on.
     pub(crate) rail: u8,
     /// The device that its flight was posted on.
@@ -127,7 +130,7 @@ impl Peer {
 pub(crate) struct Peers {
     entries: Vec<Peer>,
     /// By channel.
-    by_id: [NumberMap<u32>; 2],
+    by_id: [NumberMap<u32>; MOST_RAILS],
     by_pair: NumberMap<u32>,
 }
 
@@ -142,7 +145,7 @@ fn pair_on(rail: u8, pair: QueuePairNumber) -> u32 {
 impl Peers {
     pub(crate) fn insert(
         &mut self,
-        (id, channel): (PeerId, u8),
+        (id, channel, theirs): (PeerId, u8, u8),
         paths: Paths,
         state: State,
         (rail, pair): (u8, QueuePairNumber),
@@ -152,6 +155,7 @@ impl Peers {
         self.entries.push(Peer {
             id,
             channel,
+            theirs,
             rail,
             flown: rail,
             paths,
@@ -194,6 +198,11 @@ impl Peers {
     /// One of the connections.
     pub(crate) fn find_channel(&self, id: PeerId, channel: u8) -> Option<u32> {
         self.by_id[usize::from(channel)].get(&id.0).copied()
+    }
+
+    /// The connections beside that of messages, as far as they were begun.
+    pub(crate) fn beside(&self, id: PeerId) -> impl Iterator<Item = u32> + '_ {
+        self.by_id[1..].iter().filter_map(move |of| of.get(&id.0).copied())
     }
 
     pub(crate) fn of_pair(&self, rail: u8, pair: QueuePairNumber) -> Option<u32> {

@@ -1,7 +1,7 @@
 //! Posting: which requests are signalled, what is kept for the case that they must be sent again, and how bursts are closed.
 
 use crate::contact::NOTHING;
-use crate::flight::{Deed, FEW, Holds, SIGNAL_EVERY, remote};
+use crate::flight::{Deed, FEW, Holds, SIGNAL_EVERY};
 use crate::peers::State;
 use crate::transport::{HEADER_BYTES, MESSAGES, MOST_POSTED, Rdma, SEND_SLOTS, full_copy};
 use weft_api::Refused;
@@ -158,7 +158,7 @@ impl<H: Hca> Rdma<H> {
         for ((request, part), (id, deed, _, signaled)) in
             requests.iter_mut().zip(&parts).zip(peer.flight.chain())
         {
-            let empty = WorkRequest::new(id, deed.work(peer.rail), &[]);
+            let empty = WorkRequest::new(id, deed.work(&self.keyrings, peer.id, peer.rail), &[]);
             *request = WorkRequest { data: Data::Inline(part), signaled, ..empty };
             signals += u64::from(signaled);
         }
@@ -254,6 +254,9 @@ impl<H: Hca> Rdma<H> {
     /// connection, or the turn ends.
     #[inline(never)]
     pub(crate) fn write_now(&mut self, index: u32, bytes: &[u8], to: RemoteMemory) -> bool {
+        if self.rails.len() > 1 && self.has_key(index, to).is_err() {
+            return false;
+        }
         if self.peers.at(index).flight.turn == self.turn {
             return self.write_in_a_row(index, bytes, to);
         }
@@ -286,7 +289,8 @@ impl<H: Hca> Rdma<H> {
             return None;
         }
         let (id, bytes) = peer.flight.write(bytes, to, tells)?;
-        if let Err(why) = hca.write_few(peer.pair, id, bytes, remote(to, peer.rail), tells.is_some()) {
+        let to = self.keyrings.remote(peer.id, to, peer.rail);
+        if let Err(why) = hca.write_few(peer.pair, id, bytes, to, tells.is_some()) {
             let id = peer.id;
             return Some(self.short_not_taken(id, why));
         }
@@ -353,7 +357,7 @@ impl<H: Hca> Rdma<H> {
         }
         peer.flight.turn = self.turn;
         let deed = Deed::Write(to);
-        let work = deed.work(peer.rail);
+        let work = deed.work(&self.keyrings, peer.id, peer.rail);
         self.post(index, deed, work, Data::Inline(&[bytes]), Holds::Nothing).is_ok()
     }
 

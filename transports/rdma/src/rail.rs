@@ -11,8 +11,9 @@ use weft_api::verbs::{
 };
 use weft_types::Result;
 
-/// Devices of one process: a region's remote key has room for the keys of two.
-pub(crate) const MOST_RAILS: usize = 2;
+/// Devices of one process. As many as large machines have network cards; each costs what is made on it once, a connection to each peer with
+/// large operations, and some 60 bytes of what all must know of a process.
+pub const MOST_RAILS: usize = 8;
 /// Receive slots that go back to the device with one doorbell.
 const RETURNED: usize = 16;
 
@@ -34,11 +35,11 @@ pub(crate) struct Rail<H> {
     pub(crate) letters: Option<Slots>,
 }
 
-/// The devices of a process, one or two. The first is not behind a pointer: every message asks for it.
+/// The devices of a process. The first is not behind a pointer: every message asks for it.
 #[derive(Debug)]
 pub(crate) struct Rails<H> {
     first: Rail<H>,
-    second: Option<Box<Rail<H>>>,
+    others: Vec<Rail<H>>,
 }
 
 impl<H> Rails<H> {
@@ -48,25 +49,26 @@ impl<H> Rails<H> {
     /// When there is none, or more than [`MOST_RAILS`].
     pub(crate) fn new(all: Vec<Rail<H>>) -> Rails<H> {
         let mut all = all.into_iter();
-        let rails = Rails { first: all.next().expect("there is a device"), second: all.next().map(Box::new) };
-        assert!(all.next().is_none(), "more than {MOST_RAILS} devices");
+        let rails = Rails { first: all.next().expect("there is a device"), others: all.collect() };
+        assert!(rails.len() <= MOST_RAILS, "more than {MOST_RAILS} devices");
         rails
     }
 
     pub(crate) fn len(&self) -> usize {
-        1 + usize::from(self.second.is_some())
+        1 + self.others.len()
     }
 
-    pub(crate) fn second(&self) -> Option<&Rail<H>> {
-        self.second.as_deref()
+    /// All but the first.
+    pub(crate) fn others(&self) -> &[Rail<H>] {
+        &self.others
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Rail<H>> {
-        std::iter::once(&self.first).chain(self.second())
+        std::iter::once(&self.first).chain(&self.others)
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Rail<H>> {
-        std::iter::once(&mut self.first).chain(self.second.as_deref_mut())
+        std::iter::once(&mut self.first).chain(&mut self.others)
     }
 }
 
@@ -75,18 +77,18 @@ impl<H> Index<usize> for Rails<H> {
 
     #[inline(always)]
     fn index(&self, at: usize) -> &Rail<H> {
-        if at == 0 { &self.first } else { self.second().expect(NO_SECOND) }
+        if at == 0 { &self.first } else { self.others.get(at - 1).expect(NOT_THERE) }
     }
 }
 
 impl<H> IndexMut<usize> for Rails<H> {
     #[inline(always)]
     fn index_mut(&mut self, at: usize) -> &mut Rail<H> {
-        if at == 0 { &mut self.first } else { self.second.as_deref_mut().expect(NO_SECOND) }
+        if at == 0 { &mut self.first } else { self.others.get_mut(at - 1).expect(NOT_THERE) }
     }
 }
 
-const NO_SECOND: &str = "only devices that there are, are named";
+const NOT_THERE: &str = "only devices that there are, are named";
 
 impl<H: Hca> Rail<H> {
     /// Sets up a device.

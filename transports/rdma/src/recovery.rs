@@ -10,6 +10,7 @@ use crate::contact::FIRST_RETRY;
 use crate::flight::Holds;
 use crate::handshake::{Hello, Step, Wants};
 use crate::peers::{NO_PAIR, State};
+use crate::rail::MOST_RAILS;
 use crate::transport::Rdma;
 use crate::wide::Late;
 use weft_api::verbs::{Completion, CompletionStatus, DeviceAddress, Hca, Nanos, WorkRequest};
@@ -104,7 +105,7 @@ impl<H: Hca> Rdma<H> {
     /// A peer is given up, with all its connections. What had arrived is still taken in; then [`Rdma::bury`] ends it.
     pub(crate) fn lose(&mut self, index: u32) {
         let id = self.peers.at(index).id;
-        for channel in 0..2 {
+        for channel in 0..MOST_RAILS as u8 {
             if let Some(index) = self.peers.find_channel(id, channel) {
                 self.end(index);
             }
@@ -157,8 +158,11 @@ impl<H: Hca> Rdma<H> {
             while let Some((holds, _)) = self.peers.at_mut(index).flight.retire(u64::MAX) {
                 self.give_back(flown, holds, false);
             }
-            if channel == 0 && !self.peers.at(index).resting {
-                self.lost.push_back(id);
+            if channel == 0 {
+                self.keyrings.drop_peer(id);
+                if !self.peers.at(index).resting {
+                    self.lost.push_back(id);
+                }
             }
         }
     }
@@ -275,6 +279,7 @@ impl<H: Hca> Rdma<H> {
             self.carry_over(index, flown, rail);
         }
         let peer = self.peers.at_mut(index);
+        let id = peer.id;
         peer.flown = rail;
         if matches!(peer.state, State::Datagrams) {
             if !peer.flight.is_messages() {
@@ -286,12 +291,14 @@ impl<H: Hca> Rdma<H> {
         }
         peer.needs = false;
         let (hca, counts, pair) = (&mut self.rails[usize::from(rail)].hca, &mut self.counts, peer.pair);
+        let keyrings = &self.keyrings;
         let doorbells = hca.doorbells();
-        let posted = peer.flight.repeat(|id, _, deed, data, signaled| {
+        let posted = peer.flight.repeat(|number, _, deed, data, signaled| {
             counts.requests += 1;
             counts.signaled += u64::from(signaled);
-            let work = deed.work(rail);
-            hca.post_send(pair, &WorkRequest { id, work, data, signaled, fence: false, solicited: false })
+            let work = deed.work(keyrings, id, rail);
+            let request = WorkRequest { id: number, work, data, signaled, fence: false, solicited: false };
+            hca.post_send(pair, &request)
         });
         self.counts.doorbells += hca.doorbells() - doorbells;
         if posted.is_err() {

@@ -81,7 +81,7 @@ impl Rings {
             most: if none { 0 } else { MOST_RINGS },
             many: MANY,
             by_itself: !limits.works_in_calls,
-            blocks: [None, None],
+            blocks: Default::default(),
             given: Vec::new(),
             watched: 0,
             newest: 0,

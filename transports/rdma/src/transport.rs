@@ -4,6 +4,7 @@ use crate::card::PeerCard;
 use crate::contact::SILENCE;
 use crate::flight::Holds;
 use crate::handshake::Hello;
+use crate::keys::Keyrings;
 use crate::one_sided::{FOUND, Registered};
 use crate::paths::Liked;
 use crate::peers::{Arrived, Peers, State};
@@ -122,6 +123,7 @@ pub struct Rdma<H> {
     /// Tokens of operations that two connections share.
     pub(crate) shares: Shares,
     pub(crate) registered: Registered,
+    pub(crate) keyrings: Keyrings,
     pub(crate) peers: Peers,
     /// Ways that have worked where the first did not, the latest last.
     pub(crate) liked: Vec<Liked>,
@@ -196,6 +198,9 @@ fn limits_of<H: Hca>(rails: &Rails<H>) -> HcaLimits {
     common.expect("there is a device")
 }
 
+/// With more devices each is known by one address.
+const MANY: usize = 4;
+
 pub(crate) fn cannot(what: &str, why: HcaRefusal) -> Error {
     Error::new(
         ErrorClass::NO_MEM,
@@ -214,19 +219,23 @@ impl<H: Hca> Rdma<H> {
         Rdma::open_rails(vec![hca], me, directory)
     }
 
-    /// As [`Rdma::open`], with several devices, at most two: device `i` here reaches device `i` of others. Messages go by the
-    /// first that works, large operations by both, and what a dead one carried by the other.
+    /// As [`Rdma::open`], with several devices, at most [`MOST_RAILS`]: device `i` here reaches device `i` of others. Messages go by the
+    /// first that works, large operations by all, and what a dead one carried by the next.
     ///
     /// # Errors
     /// What a device refused.
     ///
     /// # Panics
-    /// When there are no devices, or more than two.
+    /// When there are no devices, or more than [`MOST_RAILS`].
     pub fn open_rails(hcas: Vec<H>, me: PeerId, directory: Box<dyn Directory>) -> Result<Rdma<H>> {
         assert!((1..=MOST_RAILS).contains(&hcas.len()), "{} devices", hcas.len());
         // Whoever guesses it can waste a datagram's handling, no more.
         let qkey = 0x5746_0000 | me.0 & 0xffff;
         let mut rails = Rails::new(hcas.into_iter().map(|hca| Rail::open(hca, qkey)).collect::<Result<_>>()?);
+        if rails.len() > MANY {
+            // Other devices do for other addresses, and what all must know of a process stays short.
+            rails.iter_mut().for_each(|rail| rail.card.addresses.truncate(1));
+        }
         let mut slots = |count: u32, bytes: u32| {
             let buffers = rails.iter_mut().map(|rail| buffer(&mut rail.hca, count, bytes));
             buffers.collect::<Result<_>>().map(|buffers| Slots::new(buffers, bytes))
@@ -248,6 +257,7 @@ impl<H: Hca> Rdma<H> {
             found,
             shares: Shares::default(),
             registered: Registered::default(),
+            keyrings: Keyrings::default(),
             peers: Peers::default(),
             liked: Vec::new(),
             asking: Vec::new(),
@@ -276,7 +286,7 @@ impl<H: Hca> Rdma<H> {
     pub fn card(&self) -> PeerCard {
         PeerCard {
             first: self.rails[0].card.clone(),
-            second: self.rails.second().map(|rail| rail.card.clone()),
+            others: self.rails.others().iter().map(|rail| rail.card.clone()).collect(),
         }
     }
 
@@ -640,7 +650,7 @@ impl<H: Hca<Bell: Pollable>> Transport for Rdma<H> {
     }
 
     fn bell(&self) -> Bells<H::Bell> {
-        Bells::new(self.rails[0].hca.bell(), self.rails.second().map(|second| second.hca.bell()))
-            .at_most(self.rings.nap())
+        let others = self.rails.others().iter().map(|rail| rail.hca.bell());
+        Bells::new(self.rails[0].hca.bell(), others.collect()).at_most(self.rings.nap())
     }
 }

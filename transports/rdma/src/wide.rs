@@ -499,7 +499,7 @@ impl<H: Hca> Rdma<H> {
         Self::look_at_use(peer, now);
         // Not even a question: what is left of one would never be answered.
         let idle = peer.flight.is_empty() && now.saturating_sub(peer.used) >= UNUSED && !peer.needs;
-        if idle && self.peers.find_channel(self.peers.at(index).id, 1).is_none() {
+        if idle && self.peers.beside(self.peers.at(index).id).next().is_none() {
             self.part(index, remote_pair, now);
             self.say(Step::Yield, index);
         }

@@ -26,7 +26,7 @@ impl Directory for Everybody {
             datagrams: QueuePairNumber(16),
             qkey: 0,
         };
-        Ok(PeerCard { first, second: None })
+        Ok(PeerCard { first, others: Vec::new() })
     }
 }
 

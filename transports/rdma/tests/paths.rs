@@ -78,6 +78,7 @@ struct World {
     fabric: Virtual,
     random: Random,
     seed: u64,
+    rails: usize,
     /// Constant, of each process: `0x40 | process`.
     source: Vec<Memory>,
     /// Written to by others: `PLACES` for each of them.
@@ -112,13 +113,18 @@ impl World {
 
     /// So many connections each; further peers by datagrams.
     fn with_connections(seed: u64, most: u32) -> World {
+        World::with_rails(seed, most, 1 + (seed / 2 % 2) as usize)
+    }
+
+    /// The same, with so many devices each.
+    fn with_rails(seed: u64, most: u32, rails: usize) -> World {
         let mut air = Air::bad(seed);
         (air.loss, air.tells, air.pause) = ((seed % 4) as f64 * 0.005, seed.is_multiple_of(2), 10_000_000);
         // Half of the worlds have two rails, and half of those and of the others several addresses on each.
         if seed / 4 % 2 == 1 {
             air = with_several(air, PROCESSES);
         }
-        let mut fabric = fabric_on(air, PROCESSES, 1 + (seed / 2 % 2) as usize);
+        let mut fabric = fabric_on(air, PROCESSES, rails);
         for end in &mut fabric.ends {
             end.set_patience(Duration::from_secs(60)); // Longer than all paths are dead.
             end.set_connections(most);
@@ -147,7 +153,8 @@ impl World {
             .collect();
         let ways = (0..PROCESSES).map(|_| (0..PROCESSES).map(|_| Way::default()).collect()).collect();
         let random = Random::new(seed ^ 0x7a7a);
-        let mut world = World { fabric, random, seed, source, places, landing, numbers, ways, token: 0 };
+        let mut world =
+            World { fabric, random, seed, rails, source, places, landing, numbers, ways, token: 0 };
         for me in 0..PROCESSES {
             for peer in (0..PROCESSES).filter(|&peer| peer != me) {
                 world.fabric.ends[me].connect(PeerId(peer as u32)).unwrap();
@@ -302,13 +309,20 @@ impl World {
         self.fabric.idle();
     }
 
-    /// Way a to b, or both, by one rail or by both. Where there is one rail, one cut in four is none.
+    /// Way a to b, or both, by some of the rails or by all. Where there is one rail, one cut in four is none.
     fn cut(&mut self) {
         let a = self.random.below(PROCESSES as u64) as usize;
         let b = (a + 1 + self.random.below(PROCESSES as u64 - 1) as usize) % PROCESSES;
         let air = &mut *self.fabric.air.borrow_mut();
-        let rails = [0..1, 1..2, 0..2, 0..2][self.random.below(4) as usize].clone();
-        for rail in rails {
+        let dead: Vec<usize> = match self.rails {
+            1 | 2 => [0..1, 1..2, 0..2, 0..2][self.random.below(4) as usize].clone().collect(),
+            // Any of them, one time in four all.
+            rails => {
+                let all = self.random.chance(0.25);
+                (0..rails).filter(|_| all || self.random.chance(0.4)).collect()
+            }
+        };
+        for rail in dead {
             for (a, b) in addresses_on(a, rail).into_iter().zip(addresses_on(b, rail)) {
                 // Of several, some may go on.
                 if air.more.is_empty() || self.random.chance(0.8) {
@@ -394,6 +408,18 @@ fn nothing_is_lost_or_doubled_when_paths_die_and_come_back() {
         worlds < 16 || anew > worlds && moved > 0 && shared > worlds && saved > worlds && records > worlds,
         "this shows nothing"
     );
+}
+
+/// The same with three to eight devices, of which any may be dead: those that live go on, and who has more devices than it says keys of is
+/// asked for the others.
+#[test]
+fn nothing_is_lost_or_doubled_when_any_of_many_rails_die_and_come_back() {
+    let gave = worlds(seeds(12), |seed| World::with_rails(seed, 0, 3 + (seed % 6) as usize).run());
+    let worlds = gave.len() as u64;
+    let [anew, moved, shared, ..] =
+        gave.into_iter().fold([0; 5], |sum, more| std::array::from_fn(|at| sum[at] + more[at]));
+    println!("{anew} connections made anew, {moved} moved, {shared} operations shared in {worlds} worlds");
+    assert!(worlds < 12 || anew > worlds && moved > worlds && shared > worlds, "this shows nothing");
 }
 
 /// The same where there is one connection for two peers: messages of the other go by datagrams, those who talk much and those

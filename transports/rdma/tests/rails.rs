@@ -1,4 +1,4 @@
-//! Two devices: large operations go by both, a dead one hands its work to the other.
+//! Several devices: large operations go by all, a dead one hands its work to the others.
 
 use crate::common::{Air, Virtual, address_on, fabric_on, pieces};
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -7,6 +7,7 @@ use weft_api::Transport;
 use weft_api::kit::Fabric;
 use weft_api::verbs::Access;
 use weft_api::zero_copy::{LocalRun, MemoryRange, Outcome, RemoteRun, Token};
+use weft_rdma::MOST_RAILS;
 use weft_sim::Random;
 use weft_types::PeerId;
 
@@ -280,4 +281,66 @@ fn nothing_overtakes_what_a_failed_connection_leaves() {
         reconnections += fabric.ends.iter().map(|end| end.counts().reconnections).sum::<u64>();
     }
     assert!(reconnections > 40, "{reconnections}: this shows nothing");
+}
+
+/// Bytes that have come by each device of process 0.
+fn carried(fabric: &Virtual) -> Vec<usize> {
+    let air = fabric.air.borrow();
+    (0..MOST_RAILS).map(|rail| air.carried.get(&address_on(0, rail)).copied().unwrap_or(0)).collect()
+}
+
+/// Large operations go by all of many rails, each its part; dead ones hand their work to those that live, and are used again when they are back.
+#[test]
+fn the_living_of_many_rails_go_on() {
+    for (seed, rails) in (0..6_u64).zip([3, 4, 8, 5, 8, 4]) {
+        let mut air = Air::deaf(seed);
+        air.pause = 5_000_000;
+        let mut fabric = fabric_on(air, 2, rails);
+        fabric.introduce();
+        let (from, to) = (bytes(7), bytes(0));
+        let (local, remote) = exposed(&mut fabric, &from, &to);
+        let put = |fabric: &mut Virtual, number: u64| {
+            to.iter().for_each(|byte| byte.store(0, Ordering::Relaxed));
+            let before = carried(fabric);
+            while fabric.ends[0].put(PeerId(1), &local, &remote, Some(Token(number))).is_err() {
+                fabric.round();
+            }
+            let begun = fabric.air.borrow().now;
+            while fabric.ends[0].completed().is_none_or(|done| {
+                assert_eq!((done.token, done.outcome), (Token(number), Outcome::Done(0)), "seed {seed}");
+                false
+            }) {
+                fabric.round();
+                assert!(fabric.air.borrow().now - begun < 60_000_000_000, "it does not end (seed {seed})");
+            }
+            assert!(to.iter().all(|byte| byte.load(Ordering::Relaxed) == 7), "seed {seed}");
+            for _ in 0..400 {
+                fabric.round();
+            }
+            carried(fabric).iter().zip(before).filter(|(after, before)| **after > before + 4_000).count()
+        };
+        // The first ones make the connections.
+        let most = rails.min(BYTES / (32 << 10));
+        (0..3).for_each(|number| _ = put(&mut fabric, number));
+        assert_eq!(put(&mut fabric, 3), most, "all carry something (seed {seed})");
+        // All but one die in the middle of traffic, then that one alone.
+        let lives = seed as usize % rails;
+        let cut = |fabric: &Virtual, which: &dyn Fn(usize) -> bool| {
+            let dead =
+                (0..rails).filter(|&rail| which(rail)).map(|rail| (address_on(0, rail), address_on(1, rail)));
+            fabric.air.borrow_mut().cut = dead.flat_map(|(a, b)| [(a, b), (b, a)]).collect();
+        };
+        cut(&fabric, &|rail| rail != lives);
+        assert!(put(&mut fabric, 4) <= 1, "one is left (seed {seed})");
+        cut(&fabric, &|rail| rail == lives);
+        put(&mut fabric, 5);
+        cut(&fabric, &|_| false);
+        // Large operations find out that all are back.
+        for number in 6..6 + 3 * rails as u64 {
+            fabric.air.borrow_mut().now += 6_000_000_000;
+            put(&mut fabric, number);
+        }
+        assert_eq!(put(&mut fabric, 100), most, "all are back (seed {seed})");
+        assert!(fabric.ends.iter_mut().all(|end| end.lost().is_none()), "seed {seed}");
+    }
 }

@@ -46,8 +46,16 @@ pub struct Choice {
     pub partition: Partition,
     /// Whether the device is one of software.
     pub emulated: bool,
+    /// The card that it is on: its place on the bus without the function, or its name. Two devices may be two ports of one card.
+    pub card: String,
     /// Why this one, and why not the others.
     pub why: String,
+}
+
+fn card_of(port: &Port) -> String {
+    let pci = port.locality.pci.as_deref();
+    let card = pci.map(|pci| pci.rsplit_once('.').map_or(pci, |(card, _)| card));
+    card.unwrap_or(&port.device).to_owned()
 }
 
 /// All ports that can be used, the best first: of hardware before software; then by address, on Ethernet one that the others
@@ -122,6 +130,7 @@ pub fn choose(ports: &[Port], wish: Wish) -> Result<Vec<Choice>, String> {
             gids,
             partition: *partition,
             emulated: port.locality.pci.is_none(),
+            card: card_of(port),
             why,
         }
     });

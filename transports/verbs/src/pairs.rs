@@ -420,6 +420,7 @@ mod tests {
             address: DeviceAddress { socket: own.parse().unwrap(), lid: 7 },
             partition: Partition::DEFAULT,
             emulated: false,
+            card: String::new(),
             why: String::new(),
         }
     }

@@ -1,17 +1,18 @@
 //! Fabrics are opened: devices emulated here, RDMA devices, what libfabric drives.
 
-use super::Fabric;
 use super::told::rails_of;
+use super::{Fabric, Guide, Several};
+use crate::types::Carrier;
 use std::net::IpAddr;
 use weft_ofi::{Ofi, OfiDirectory, select::Wanted};
-use weft_rdma::{Directory, Rdma};
+use weft_rdma::{Directory, MOST_RAILS, Rdma};
 use weft_softroce::{Faults, Udp, link_mtu as carried_by};
 use weft_types::params::FaultPlan;
 use weft_types::{Error, ErrorClass, PeerId, Result};
 use weft_verbs::{RouteWish, Verbs, Wish, choose, own_numa_node, survey};
 
 impl Fabric {
-    /// Opens `rails` (1 or 2) emulated RDMA devices at `address` for process `me`, whose datagrams are lost, doubled and overtaken as
+    /// Opens `rails` (1 to [`MOST_RAILS`]) emulated RDMA devices at `address` for process `me`, whose datagrams are lost, doubled and overtaken as
     /// `faults` says. No IP packet is longer than `link_mtu` bytes; 0: than the interface and the ways carry. Also returns how others find it: what their `directory` must answer.
     ///
     /// # Errors
@@ -41,15 +42,15 @@ impl Fabric {
                 )
             })
         };
-        let cards = (0..rails.clamp(1, 2)).map(|_| open()).collect::<Result<_>>()?;
+        let cards = (0..rails.clamp(1, MOST_RAILS as u32)).map(|_| open()).collect::<Result<_>>()?;
         let rdma = Rdma::open_rails(cards, me, directory)?;
         let name = rdma.card().to_string();
         Ok((Fabric::Softroce(rdma), name))
     }
 
     /// Opens the RDMA device of this host that suits process `me` best: with an address in the network of `address`, an address
-    /// of this host that the others reach, where there is such a one; on InfiniBand in this `partition`, where one is given; `rail`, if it can be used. With two `rails` also the next
-    /// best port of the same kind, if there is one. Returns what [`Fabric::softroce`] does.
+    /// of this host that the others reach, where there is such a one; on InfiniBand in this `partition`, where one is given; `rail`, if it can be used. With several `rails` also the next
+    /// best ports of the same kind, as far as there are so many. Returns what [`Fabric::softroce`] does.
     ///
     /// # Errors
     /// There is no library, no device that can be used (with the reason for each), or it refused something.
@@ -86,5 +87,11 @@ impl Fabric {
         let ofi = Ofi::open(me, wanted, directory)?;
         let name = ofi.card().to_string();
         Ok((Fabric::Ofi(ofi), name))
+    }
+
+    /// Joins open transports of one process, each toward the processes that `guide` says; see [`Several`]. `carrier`: what moves messages in
+    /// the job, the same at all its processes.
+    pub fn several(ways: Vec<Fabric>, guide: Box<dyn Guide>, carrier: Carrier) -> Fabric {
+        Fabric::Several(Box::new(Several::new(ways, guide, carrier)))
     }
 }

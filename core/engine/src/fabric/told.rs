@@ -8,6 +8,7 @@ use weft_api::verbs::Hca;
 use weft_api::zero_copy::ZeroCopy;
 use weft_api::{Capabilities, Transport};
 use weft_proto::{EAGER_MOST, Rendezvous, RendezvousCosts, RendezvousPlan};
+use weft_rdma::MOST_RAILS;
 use weft_types::PeerId;
 use weft_verbs::{Choice, Registration, Wish, choose, no_manager, own_numa_node, survey};
 
@@ -31,13 +32,28 @@ pub fn rdma_routes() -> String {
 }
 
 /// The ports that carry the messages of one process, of all that can be used, the best first: that of `rail`, a device by name,
-/// if one is, else the best; with two `rails` also the next best of the same kind, if there is one.
+/// if one is, else the best; with several `rails` also the next best of the same kind, as far as there are so many: on other cards first, then by
+/// other devices of the same cards, then by other ports of the same devices.
 pub(super) fn rails_of(mut choices: Vec<Choice>, rail: Option<&str>, rails: u32) -> Vec<Choice> {
     choices.sort_by_key(|choice| rail.is_some_and(|rail| choice.device != rail));
     let mut choices = choices.into_iter();
     let Some(best) = choices.next() else { return Vec::new() };
-    let other = choices.find(|choice| (choice.link, choice.emulated) == (best.link, best.emulated));
-    [best].into_iter().chain(other.filter(|_| rails > 1)).collect()
+    let mut rest: Vec<Choice> =
+        choices.filter(|choice| (choice.link, choice.emulated) == (best.link, best.emulated)).collect();
+    let mut chosen = vec![best];
+    let wanted = (rails.max(1) as usize).min(MOST_RAILS);
+    let shares_card = |choice: &Choice, other: &Choice| choice.card == other.card;
+    let shares_device = |choice: &Choice, other: &Choice| choice.device == other.device;
+    let shares_nothing = |_: &Choice, _: &Choice| false;
+    for shares in [shares_card, shares_device, shares_nothing] {
+        while chosen.len() < wanted
+            && let Some(next) =
+                rest.iter().position(|choice| !chosen.iter().any(|other| shares(choice, other)))
+        {
+            chosen.push(rest.remove(next));
+        }
+    }
+    chosen
 }
 
 /// What the choice between reads, writes and copies depends on; `kept`: registered memory stays so for the next message.
@@ -101,10 +117,15 @@ impl Fabric {
                 let more = if more.is_empty() { String::new() } else { format!("\n{more}") };
                 (format!("{}; {first}", ofi.library()), format!("{more}\n  {}", ofi.collectives()))
             }
+            Fabric::Several(several) => {
+                let all: Vec<String> = several.all().iter().filter_map(|way| way.why(keeps)).collect();
+                return Some(all.join("\n"));
+            }
         };
-        let rails = match self.rails() {
-            one if one.len() == 1 => format!("one rail, {}", one[0]),
-            all => format!("{} rails, {}", all.len(), all.join(" and ")),
+        let rails = match &self.rails()[..] {
+            [one] => format!("one rail, {one}"),
+            [most @ .., last] => format!("{} rails, {} and {last}", self.rails().len(), most.join(", ")),
+            [] => String::new(),
         };
         let memory = self.registered_memory(keeps).map_or_else(String::new, |memory| format!("\n  {memory}"));
         Some(format!("{first}; {rails}{memory}{rest}"))
@@ -123,17 +144,21 @@ impl Fabric {
                 rdma.hcas().map(|hca| format!("{} port {}", hca.choice().device, hca.choice().port)).collect()
             }
             Fabric::Ofi(ofi) => vec![ofi.domain().to_owned()],
+            Fabric::Several(several) => several.all().iter().flat_map(Fabric::rails).collect(),
         }
     }
 
     /// What becomes of memory that was registered for a message, and why; `None` where none is. `keeps`: as `WEFT_KEEP_REGISTERED`.
     pub fn registered_memory(&self, keeps: bool) -> Option<String> {
+        if let Fabric::Several(several) = self {
+            return several.all()[0].registered_memory(keeps);
+        }
         let can = self.zero_copy(ANY)?;
         let who = match self {
             Fabric::Softroce(_) => Device::Emulator,
             Fabric::Verbs(_) => Device::Pages,
             Fabric::Ofi(ofi) if ofi.drives_a_device() => Device::Provider,
-            Fabric::Ofi(_) => Device::Software,
+            Fabric::Ofi(_) | Fabric::Several(_) => Device::Software,
         };
         let costs = match self {
             Fabric::Verbs(rdma) => {
@@ -148,6 +173,9 @@ impl Fabric {
     /// the opened devices have. `said`: what the user says (`WEFT_RENDEZVOUS`); `eager`: bytes of the longest message that is
     /// sent without asking (`WEFT_EAGER_LIMIT`); `keeps`: as `WEFT_KEEP_REGISTERED`.
     pub fn protocols(&self, said: Rendezvous, eager: u32, keeps: bool) -> Vec<String> {
+        if let Fabric::Several(several) = self {
+            return several.all()[0].protocols(said, eager, keeps);
+        }
         let capabilities = self.capabilities(ANY);
         let eager = eager.min(EAGER_MOST);
         let inline = capabilities.max_inline.min(eager as usize);

@@ -22,8 +22,12 @@ fn emulated(rails: u32) -> Fabric {
 
 #[test]
 fn every_rail_that_was_opened_is_told_in_the_first_line() {
-    for (rails, told) in [(1, "one rail, an emulated device"), (2, "2 rails, an emulated device and another")]
-    {
+    for (rails, told) in [
+        (1, "one rail, an emulated device"),
+        (2, "2 rails, an emulated device and another"),
+        (4, "4 rails, an emulated device, another, another and another"),
+        (8, "8 rails, an emulated device, "),
+    ] {
         let fabric = emulated(rails);
         assert_eq!(fabric.rails().len(), rails as usize);
         let why = fabric.why(true).expect("told");
@@ -41,12 +45,13 @@ fn port(device: &str, port: u8, link: Link, emulated: bool) -> Choice {
         address: DeviceAddress { socket, lid: 0 },
         partition: weft_verbs::Partition::DEFAULT,
         emulated,
+        card: device.to_owned(),
         why: format!("{device} port {port}"),
     }
 }
 
 #[test]
-fn the_second_rail_is_the_next_best_port_of_the_firsts_kind() {
+fn further_rails_are_the_next_best_ports_of_the_firsts_kind_on_other_cards_first() {
     let ports = || {
         vec![
             port("mlx5_0", 1, Link::InfiniBand, false),
@@ -56,11 +61,12 @@ fn the_second_rail_is_the_next_best_port_of_the_firsts_kind() {
             port("rxe0", 1, Link::Ethernet, true),
         ]
     };
-    let table: [(Option<&str>, u32, &[&str]); 7] = [
+    let table: [(Option<&str>, u32, &[&str]); 8] = [
         (None, 1, &["mlx5_0 port 1"]),
         (None, 2, &["mlx5_0 port 1", "mlx5_1 port 1"]),
         (Some("mlx5_1"), 1, &["mlx5_1 port 1"]),
-        (Some("mlx5_1"), 2, &["mlx5_1 port 1", "mlx5_1 port 2"]),
+        (Some("mlx5_1"), 2, &["mlx5_1 port 1", "mlx5_0 port 1"]),
+        (None, 8, &["mlx5_0 port 1", "mlx5_1 port 1", "mlx5_1 port 2"]),
         (Some("mlx5_2"), 2, &["mlx5_2 port 1"]),
         (Some("rxe0"), 2, &["rxe0 port 1"]),
         // What is no verbs device, as a launcher may name it.
@@ -72,6 +78,20 @@ fn the_second_rail_is_the_next_best_port_of_the_firsts_kind() {
         assert_eq!(found, expected, "{rail:?}, {rails}");
     }
     assert!(rails_of(Vec::new(), None, 2).is_empty());
+    // Eight devices on four cards: one of each first.
+    let eight = (0..8).map(|at| {
+        let device = format!("mlx5_{at}");
+        Choice { card: format!("0000:{}0:00", at / 2 + 1), ..port(&device, 1, Link::InfiniBand, false) }
+    });
+    let eight: Vec<Choice> = eight.collect();
+    let found = |rail, rails| {
+        let found = rails_of(eight.clone(), rail, rails).into_iter();
+        found.map(|choice| choice.device[5..].to_owned()).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(found(None, 4), "0 2 4 6");
+    assert_eq!(found(Some("mlx5_5"), 4), "5 0 2 6");
+    assert_eq!(found(None, 6), "0 2 4 6 1 3");
+    assert_eq!(found(None, 99), "0 2 4 6 1 3 5 7");
 }
 
 /// A card of 100 Gbit/s that pins pages.

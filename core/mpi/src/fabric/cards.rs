@@ -10,13 +10,18 @@ use weft_place::transport::Way;
 use weft_types::params::LatencyModel;
 use weft_types::{Error, ErrorClass, PeerId, Result};
 
-/// The launcher's key under which a process says how it is found, where it has said so `round` times before.
+/// The launcher's key under which a process says how it is found, where it has said so `round` times before; where it is found by several
+/// transports, by the letter of a road in place of that number.
 pub(super) fn key(rank: u32, round: u32) -> String {
     match round {
         0 => format!("weft-card-{rank}"),
-        round => format!("weft-card-{rank}.{round}"),
+        round if round < FIRST_LETTER => format!("weft-card-{rank}.{round}"),
+        letter => format!("weft-card-{rank}.{}", char::from_u32(letter).unwrap_or('?')),
     }
 }
+
+/// More often than that nobody says how he is found.
+const FIRST_LETTER: u32 = b'a' as u32;
 
 /// The cards that processes left with the launcher, each behind the name of its transport.
 #[derive(Clone, Debug)]

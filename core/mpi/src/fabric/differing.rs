@@ -2,11 +2,13 @@
 //!
 //! Each process opens what its node would choose, and the first of each node says the node's roads ([`weft_place::agreed`]) in the fence
 //! before which all say how they are reached. Where nodes turn out to have chosen differently, all take the best road that every node has,
-//! and say anew how they are reached; where none gave way, nothing more is exchanged.
+//! or, where some would give up a device for sockets by that, a road for each two kinds of nodes ([`weft_place::pairs`], [`super::mixed`]), and
+//! say anew how they are reached; where none gave way, nothing more is exchanged.
 
 use super::planned::{Between, nearest, planned};
 use weft_boot::{Job, NodeKinds};
 use weft_place::agreed::{self, Agreed, Kind, Road};
+use weft_place::pairs::{self, Between as Leading};
 use weft_place::transport::{Facts, Rdma, Way, Wish};
 use weft_types::params::Parameters;
 use weft_types::{Error, ErrorClass, Result};
@@ -53,6 +55,7 @@ pub(super) fn between(
         needs_device: wish.rdma == Rdma::Require,
         roads: roads.to_vec(),
         is_agreed: true,
+        mixed: None,
         lacks: None,
     }
 }
@@ -66,18 +69,21 @@ pub(super) fn said(job: &Job, roads: &[Road], host: &str) -> Option<String> {
     (job.local_index == 0).then(|| NodeKinds::said(&word, host, job.rank))
 }
 
-/// What all nodes of the job take; `None` where all said the same.
+/// What the nodes of the job take; `None` where all said the same.
 ///
 /// # Errors
 /// They have nothing in common, or this process cannot use what they have.
-pub(super) fn agree(kinds: &NodeKinds, roads: &[Road], wish: &Wish, rank: u32) -> Result<Option<Agreed>> {
+pub(super) fn agree(kinds: &NodeKinds, roads: &[Road], wish: &Wish, rank: u32) -> Result<Option<Leading>> {
     if !kinds.differ() {
         return Ok(None);
     }
     let failed = |why: String| Error::new(ErrorClass::OTHER, why);
-    let kinds: Vec<Kind> = kinds.all().iter().map(|kind| Kind::read(&kind.word, kind.to_string())).collect();
-    let agreed = agreed::agree(&kinds, wish).map_err(failed)?;
-    if !roads.contains(&agreed.road) {
+    let kinds: Vec<Kind> =
+        kinds.all().iter().map(|kind| Kind::read(&kind.word, kind.to_string(), kind.nodes)).collect();
+    let between = pairs::between(&kinds, wish).map_err(failed)?;
+    if let Leading::One(agreed) = &between
+        && !roads.contains(&agreed.road)
+    {
         let own = roads.iter().map(Road::to_string).collect::<Vec<_>>().join(" or ");
         return Err(failed(format!(
             "the nodes of this job take {} between them, and process {rank} can use {own} alone, unlike the first process of its node: \
@@ -85,7 +91,7 @@ pub(super) fn agree(kinds: &NodeKinds, roads: &[Road], wish: &Wish, rank: u32) -
             agreed.road
         )));
     }
-    Ok(Some(agreed))
+    Ok(Some(between))
 }
 
 /// The error of a process whose node lacks what was asked for, for the reason `why`; of the others those are named that do not.
@@ -130,15 +136,24 @@ mod tests {
         let own = [Road::InfiniBand, Road::Softroce];
         let agree = |said: &[(&str, &str)]| agree(&kinds(said), &own, &Wish::default(), 3);
         assert_eq!(agree(&[("iu", "a"), ("iu", "b")]).expect("alike"), None);
-        let agreed = agree(&[("iu", "a"), ("u", "b"), ("iu", "c")]).expect("a road").expect("they differ");
+        let Ok(Some(Leading::One(agreed))) = agree(&[("iu", "a"), ("u", "b"), ("u", "c")]) else {
+            panic!("one node with a device has nobody to reach by it");
+        };
         assert!(agreed.is_changed && agreed.road == Road::Softroce);
         let told = told(&agreed).expect("something");
         for part in [
             "all take softroce",
-            "b (rank 1) cannot use verbs over InfiniBand, which a (rank 0), c (rank 2) can",
+            "b (rank 1), c (rank 2) cannot use verbs over InfiniBand, which a (rank 0) can",
             "WEFT_RDMA=require",
         ] {
             assert!(told.contains(part), "{part}: {told}");
+        }
+        let Ok(Some(Leading::Pairs(pairs))) = agree(&[("iu", "a"), ("u", "b"), ("iu", "c")]) else {
+            panic!("two nodes with a device reach each other by it");
+        };
+        assert_eq!(pairs.roads(), own);
+        for part in ["among a (rank 0), c (rank 2)", "b (rank 1) cannot use verbs over InfiniBand"] {
+            assert!(pairs.told().contains(part), "{part}: {}", pairs.told());
         }
         let unlike = agree(&[("ru", "a"), ("r", "b")]).expect_err("not this process");
         assert!(unlike.text().contains("process 3") && unlike.text().contains("verbs over RoCE"), "{unlike}");

@@ -1,12 +1,16 @@
 //! What the plan counts on, and what is said where it cannot be had. Pure.
 
+use super::mixed::Mixed;
 use weft_place::agreed::Road;
 use weft_place::devices::{self, Device};
 use weft_place::transport::{self, Facts, Way};
 use weft_types::params::{self, Parameters};
 
+const _: () =
+    assert!(devices::MOST_RAILS == weft_engine::MOST_RAILS, "what is planned can be opened, and no more");
+
 /// What leads from node to node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Between {
     pub(super) way: Way,
     /// What was hoped for and is not so.
@@ -21,6 +25,8 @@ pub(crate) struct Between {
     pub(super) roads: Vec<Road>,
     /// Whether it is none of this node's choice but what all nodes have: then `rail` counts, whatever the launcher chose.
     pub(super) is_agreed: bool,
+    /// The roads toward each kind of nodes, where one does not do for all.
+    pub(super) mixed: Option<Mixed>,
     /// Why this node cannot have what was asked for at all; the job ends when its nodes have met, so that it is said which have it.
     pub(super) lacks: Option<String>,
 }
@@ -37,6 +43,7 @@ impl Between {
             needs_device: true,
             roads: Vec::new(),
             is_agreed: false,
+            mixed: None,
             lacks: Some(why),
         }
     }
@@ -124,6 +131,7 @@ mod tests {
             needs_device: false,
             roads: Vec::new(),
             is_agreed: false,
+            mixed: None,
             lacks: None,
         };
         let sockets = "libfabric: tcp on eth0: over the kernel's sockets or memory";

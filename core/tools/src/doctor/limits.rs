@@ -3,6 +3,7 @@
 use super::facts::Machine;
 use super::findings::{Finding, Grade, finding, has_device, mebibytes, well};
 use weft_engine::DeviceLimits;
+use weft_place::devices::MOST_RAILS;
 use weft_place::transport::{self, Way};
 
 const ABOUT: &str = "device limits";
@@ -48,7 +49,7 @@ pub(super) fn of_devices(machine: &Machine) -> Vec<Finding> {
 
 /// Devices that each rank opens.
 fn rails(machine: &Machine) -> u64 {
-    machine.wish.as_ref().map_or(1, |wish| u64::from(wish.rails.max(1)))
+    machine.wish.as_ref().map_or(1, |wish| u64::from(wish.rails.clamp(1, MOST_RAILS as u32)))
 }
 
 /// `ranks`: those that the device is the first of.

@@ -5,11 +5,14 @@
 
 use libfuzzer_sys::fuzz_target;
 use weft_api::verbs::{MOST_WAYS, ways};
-use weft_rdma::{PeerCard, check_conversation, check_letter, handshake::Hello, ring::Word};
+use weft_rdma::{KeyWord, PeerCard, check_conversation, check_letter, handshake::Hello, ring::Word};
 
 fuzz_target!(|bytes: &[u8]| {
     if let Some(hello) = Hello::parse(bytes) {
         assert_eq!(&hello.emit()[..], bytes);
+    }
+    if let Some(word) = KeyWord::parse(bytes) {
+        assert_eq!(&word.emit()[..], bytes);
     }
     check_letter(bytes);
     check_conversation(bytes);
@@ -18,7 +21,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
     if let Some(card) = std::str::from_utf8(bytes).ok().and_then(|text| text.parse::<PeerCard>().ok()) {
         assert_eq!(card.to_string().parse::<PeerCard>().ok(), Some(card.clone()));
-        let other = card.second.as_ref().unwrap_or(&card.first);
+        let other = card.others.first().unwrap_or(&card.first);
         let ways = ways(&card.first.addresses, &other.addresses);
         assert!((1..=MOST_WAYS).contains(&ways.len()));
         for way in ways {

@@ -14,7 +14,7 @@ use std::time::Duration;
 use weft_api::kit::Fabric;
 use weft_api::verbs::{Nanos, PortAddress};
 use weft_api::{Bell, Pollable, Transport};
-use weft_rdma::{Directory, PeerCard, Rdma};
+use weft_rdma::{Directory, MOST_RAILS, PeerCard, Rdma};
 use weft_sim::Random;
 use weft_softroce::{Arrival, Card, Unreachable, Wire};
 use weft_types::{ContextId, Error, PeerId, Rank, Tag};
@@ -58,6 +58,8 @@ pub struct Air {
     /// By the first address of a device: from where, to which of its addresses, what.
     arrived: BTreeMap<SocketAddr, Vec<Came>>,
     dead: Vec<SocketAddr>,
+    /// Bytes that arrived, by the first address of the device that sent them.
+    pub carried: BTreeMap<SocketAddr, usize>,
     /// A way (from, to) whose datagrams are held back, and those.
     pub held_way: Option<(SocketAddr, SocketAddr)>,
     held: Vec<(SocketAddr, SocketAddr, Vec<u8>)>,
@@ -98,6 +100,7 @@ impl Air {
             flying: BTreeMap::new(),
             arrived: BTreeMap::new(),
             dead: Vec::new(),
+            carried: BTreeMap::new(),
             held_way: None,
             held: Vec::new(),
             bounced: BTreeMap::new(),
@@ -265,6 +268,7 @@ impl Fabric for Virtual {
                     air.bounced.entry(sender).or_default().push(news);
                 }
             } else if !air.dead.contains(&sender) {
+                *air.carried.entry(sender).or_default() += datagram.len();
                 air.arrived.entry(device).or_default().push((from, to, datagram));
             }
         }
@@ -274,7 +278,7 @@ impl Fabric for Virtual {
     }
 
     fn kill(&mut self, process: usize) -> bool {
-        self.air.borrow_mut().dead.extend([address_on(process, 0), address_on(process, 1)]);
+        self.air.borrow_mut().dead.extend((0..MOST_RAILS).map(|rail| address_on(process, rail)));
         true
     }
 }
@@ -298,7 +302,7 @@ pub fn addresses_on(process: usize, rail: usize) -> [SocketAddr; 3] {
 /// Has all devices have [`addresses_on`].
 pub fn with_several(mut air: Air, processes: usize) -> Air {
     for [first, more @ ..] in
-        (0..processes).flat_map(|process| [0, 1].map(|rail| addresses_on(process, rail)))
+        (0..processes).flat_map(|process| (0..MOST_RAILS).map(move |rail| addresses_on(process, rail)))
     {
         air.more.insert(first, more.to_vec());
     }

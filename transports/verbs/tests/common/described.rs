@@ -56,6 +56,7 @@ pub fn port(name: &str) -> Choice {
         address,
         partition: Partition::DEFAULT,
         emulated: false,
+        card: name.to_owned(),
         why: format!("{name}, described"),
     }
 }

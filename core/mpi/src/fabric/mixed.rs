@@ -109,7 +109,7 @@ pub(super) struct ByLauncher {
 
 impl Guide for ByLauncher {
     fn find(&mut self, peer: PeerId) -> Result<Lead> {
-        let kind = self.launcher.get(&Mixed::key(peer.0))?;
+        let kind = self.launcher.get(peer.0, &Mixed::key(peer.0))?;
         let kind = kind.ok_or_else(|| {
             failed(format!("the launcher does not know how process {} is reached: did it start with the same WEFT_TRANSPORT?", peer.0))
         })?;

@@ -22,6 +22,7 @@ mod flight;
 pub mod handshake;
 mod letter;
 mod one_sided;
+mod own;
 mod paths;
 mod peers;
 mod posting;

@@ -2,15 +2,14 @@
 //! tells.
 
 use crate::contact::NOTHING;
-use crate::flight::{Deed, Holds, remote};
+use crate::flight::{Deed, Holds};
+use crate::own::work_of;
 use crate::peers::State;
 use crate::rail::MOST_RAILS;
 use crate::shares::SHARED;
 use crate::transport::{HEADER_BYTES, MAX_COPY, MESSAGES, NO_KEY, Rdma};
 use weft_api::Refused;
-use weft_api::verbs::{
-    Access, Data, Hca, HcaRefusal, LocalKey, RegionKeys, RemoteKey, Segment, Work, WorkRequest,
-};
+use weft_api::verbs::{Access, Data, Hca, HcaRefusal, LocalKey, RegionKeys, RemoteKey, Segment, WorkRequest};
 use weft_api::zero_copy::{
     Atomic, Completed, LocalRun, MemoryRange, Outcome, Region, RegionId, RemoteMemory, RemoteRun, Token,
     Unregistered, ZeroCopy,
@@ -350,11 +349,7 @@ impl<H: Hca> Rdma<H> {
     ) -> Result<(), Refused> {
         let index = self.room_for(peer, 1)?;
         let rail = self.peers.at(index).rail;
-        let at = remote(at, rail);
-        let work = match operation {
-            Atomic::FetchAdd(add) => Work::FetchAdd { at, add },
-            Atomic::CompareSwap { compare, swap } => Work::CompareSwap { at, compare, swap },
-        };
+        let work = work_of(operation, at, rail);
         let slot = self.found.take().ok_or(Refused::Full)?;
         let segment = [self.found.segment(rail, slot, 8)];
         let posted =

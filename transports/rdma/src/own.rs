@@ -9,7 +9,7 @@
 use crate::contact::SENDING;
 use crate::flight::{Holds, remote};
 use crate::peers::NO_PAIR;
-use crate::transport::{MESSAGES, MOST_POSTED, Rdma};
+use crate::transport::{MESSAGES, Rdma};
 use std::collections::VecDeque;
 use weft_api::Refused;
 use weft_api::verbs::{
@@ -20,6 +20,9 @@ use weft_api::zero_copy::{Atomic, RemoteMemory, Token};
 
 /// The first device's: with two, atomics are offered where they exclude processors too, and nobody needs this.
 const RAIL: u8 = 0;
+
+/// Devices with fewer queue pairs keep them for peers.
+const LEAST_PAIRS: u32 = 64;
 
 /// See the module.
 #[derive(Debug)]
@@ -75,6 +78,9 @@ impl<H: Hca> Rdma<H> {
         if self.own.pair != NO_PAIR {
             return true;
         }
+        if self.limits.max_queue_pairs < LEAST_PAIRS {
+            return false;
+        }
         let Ok(pair) = self.make_pair(RAIL) else { return false };
         let Ok(other) = self.make_pair(RAIL) else {
             self.rails[usize::from(RAIL)].destroy_pair(pair);
@@ -119,7 +125,7 @@ impl<H: Hca> Rdma<H> {
         token: Token,
     ) -> Result<(), Refused> {
         let is_crowded = self.rails[usize::from(RAIL)].hca.is_crowded();
-        if self.own.len() >= MESSAGES.min(MOST_POSTED) || is_crowded {
+        if self.own.len() >= MESSAGES || is_crowded {
             return Err(Refused::Full);
         }
         if !self.limits.atomics || !self.open_own() {

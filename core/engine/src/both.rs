@@ -396,6 +396,19 @@ impl Transport for Both {
         toward!(self, peer, way => way.atomic(peer, at, operation, token))
     }
 
+    fn changes_own(&mut self) -> bool {
+        self.fabric.changes_own()
+    }
+
+    fn change_own(
+        &mut self,
+        at: RemoteMemory,
+        operation: Atomic,
+        token: Token,
+    ) -> std::result::Result<(), Refused> {
+        self.fabric.change_own(at, operation, token)
+    }
+
     fn flush(&mut self, peer: PeerId, token: Token) -> std::result::Result<(), Refused> {
         toward!(self, peer, way => way.flush(peer, token))
     }

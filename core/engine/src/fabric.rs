@@ -482,6 +482,19 @@ impl Transport for Fabric {
         each_fabric!(self, way => way.atomic(peer, at, operation, token))
     }
 
+    fn changes_own(&mut self) -> bool {
+        each_fabric!(self, way => way.changes_own())
+    }
+
+    fn change_own(
+        &mut self,
+        at: RemoteMemory,
+        operation: Atomic,
+        token: Token,
+    ) -> std::result::Result<(), Refused> {
+        each_fabric!(self, way => way.change_own(at, operation, token))
+    }
+
     fn flush(&mut self, peer: PeerId, token: Token) -> std::result::Result<(), Refused> {
         each_fabric!(self, way => way.flush(peer, token))
     }

@@ -95,4 +95,4 @@ pub use weft_shm::{bias, board, changes, handover, lone};
 pub use weft_sim::layers::{Injected, Layers};
 /// What opening a libfabric endpoint takes.
 pub use weft_verbs::RouteWish;
-pub use zero_copy::{Changes, Reach};
+pub use zero_copy::{Changes, Reach, Wished};

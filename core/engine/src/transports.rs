@@ -649,6 +649,29 @@ impl Transport for Transports {
         }
     }
 
+    fn changes_own(&mut self) -> bool {
+        match self {
+            Transports::Fabric(forced) => forced.fabric.changes_own(),
+            Transports::Both(both) => both.changes_own(),
+            Transports::Wrapped(wrapped) => wrapped.layers.changes_own(),
+            Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => false,
+        }
+    }
+
+    fn change_own(
+        &mut self,
+        at: RemoteMemory,
+        operation: Atomic,
+        token: Token,
+    ) -> std::result::Result<(), Refused> {
+        match self {
+            Transports::Fabric(forced) => forced.fabric.change_own(at, operation, token),
+            Transports::Both(both) => both.change_own(at, operation, token),
+            Transports::Wrapped(wrapped) => wrapped.layers.change_own(at, operation, token),
+            Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => Err(Refused::Dead),
+        }
+    }
+
     fn flush(&mut self, peer: PeerId, token: Token) -> std::result::Result<(), Refused> {
         match self {
             Transports::Fabric(forced) => forced.fabric.flush(peer, token),

@@ -6,7 +6,9 @@ mod emulated;
 use emulated::{ROOM, byte, engines, filled, image, step};
 use std::time::{Duration, Instant};
 use weft_datatype::{Datatype, Form, Memory};
-use weft_engine::{Atomic, Engine, MemoryRange, Region, RemoteMemory, Rendezvous, RequestId, Started};
+use weft_engine::{
+    Atomic, Engine, MemoryRange, Region, RemoteMemory, Rendezvous, RequestId, Started, Wished,
+};
 use weft_sim::Random;
 use weft_types::{ErrorClass, PeerId};
 
@@ -18,7 +20,10 @@ fn range(memory: &Memory) -> MemoryRange {
 
 fn expose(engines: &mut [Option<Engine>], memory: &Memory) -> Region {
     let owner = engines[1].as_mut().unwrap();
-    owner.expose(range(memory), std::iter::once(PeerId(0)), true).expect("the emulator takes it").0
+    owner
+        .expose(range(memory), std::iter::once(PeerId(0)), Wished::WhereFree)
+        .expect("the emulator takes it")
+        .0
 }
 
 /// Waits until requests of engine 0 have ended, and answers how.

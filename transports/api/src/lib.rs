@@ -410,6 +410,26 @@ pub trait Transport {
         Err(Refused::Dead)
     }
 
+    /// Whether [`Transport::change_own`] works: makes what it needs, unless that is there.
+    fn changes_own(&mut self) -> bool {
+        false
+    }
+
+    /// As [`Transport::atomic`], on registered memory of this very process, by the device that executes those of others on it: the two
+    /// exclude each other whatever else the device's atomics exclude. Executed in the order of the calls.
+    ///
+    /// # Errors
+    /// As [`Transport::get`]; [`Refused::Dead`] where the device reaches itself no more.
+    fn change_own(
+        &mut self,
+        at: RemoteMemory,
+        operation: Atomic,
+        token: Token,
+    ) -> std::result::Result<(), Refused> {
+        let _ = (at, operation, token);
+        Err(Refused::Dead)
+    }
+
     /// The token comes back when everything put to `peer` before is visible there.
     ///
     /// # Errors

@@ -79,6 +79,8 @@ impl<H: Hca> Rdma<H> {
                 news |= !matches!(holds, Holds::Question);
                 self.give_back(rail, holds, true);
             }
+        } else if index.is_none() {
+            return self.own_completed(&done);
         }
         if done.status != CompletionStatus::Success
             && let Some(index) = index

@@ -26,7 +26,7 @@ const UNANSWERED: Nanos = 4 * FIRST_RETRY;
 const LONGEST_RETRY: Nanos = 1_000_000_000;
 
 /// How connections send: 67 ms of silence, then seven tries; a peer without receive requests is waited for.
-const SENDING: Sending =
+pub(crate) const SENDING: Sending =
     Sending { first_packet: 0, timeout: 14, retries: 7, not_ready_retries: 7, max_reads: 4 };
 /// 0.64 ms.
 const NOT_READY_CODE: u8 = 12;
@@ -70,7 +70,7 @@ impl<H: Hca> Rdma<H> {
     }
 
     /// A first packet number that differs from connection to connection, so that late packets of another find no echo.
-    fn first_packet(&self, pair: QueuePairNumber, epoch: u32) -> u32 {
+    pub(crate) fn first_packet(&self, pair: QueuePairNumber, epoch: u32) -> u32 {
         let mixed = self.me.0.wrapping_mul(0x9e37_79b9) ^ pair.0.wrapping_mul(0x85eb_ca6b);
         (mixed ^ epoch.wrapping_mul(0xc2b2_ae35)) >> 8
     }

@@ -23,6 +23,7 @@ pub mod handshake;
 mod keys;
 mod letter;
 mod one_sided;
+mod own;
 mod paths;
 mod peers;
 mod posting;

@@ -4,14 +4,13 @@
 use crate::contact::NOTHING;
 use crate::flight::{Deed, Holds};
 use crate::keys::SAID;
+use crate::own::work_of;
 use crate::peers::State;
 use crate::rail::MOST_RAILS;
 use crate::shares::SHARED;
 use crate::transport::{HEADER_BYTES, MAX_COPY, MESSAGES, NO_KEY, Rdma};
 use weft_api::Refused;
-use weft_api::verbs::{
-    Access, Data, Hca, HcaRefusal, LocalKey, RegionKeys, RemoteKey, Segment, Work, WorkRequest,
-};
+use weft_api::verbs::{Access, Data, Hca, HcaRefusal, LocalKey, RegionKeys, RemoteKey, Segment, WorkRequest};
 use weft_api::zero_copy::{
     Atomic, Completed, LocalRun, MemoryRange, Outcome, Region, RegionId, RemoteMemory, RemoteRun, Token,
     Unregistered, ZeroCopy,
@@ -363,11 +362,7 @@ impl<H: Hca> Rdma<H> {
         let index = self.room_for(peer, 1)?;
         self.has_key(index, at)?;
         let rail = self.peers.at(index).rail;
-        let at = self.keyrings.remote(peer, at, rail);
-        let work = match operation {
-            Atomic::FetchAdd(add) => Work::FetchAdd { at, add },
-            Atomic::CompareSwap { compare, swap } => Work::CompareSwap { at, compare, swap },
-        };
+        let work = work_of(operation, self.keyrings.remote(peer, at, rail));
         let slot = self.found.take().ok_or(Refused::Full)?;
         let segment = [self.found.segment(rail, slot, 8)];
         let posted =

@@ -6,6 +6,7 @@ use crate::flight::Holds;
 use crate::handshake::Hello;
 use crate::keys::Keyrings;
 use crate::one_sided::{FOUND, Registered};
+use crate::own::Own;
 use crate::paths::Liked;
 use crate::peers::{Arrived, Peers, State};
 use crate::posting::header_bytes;
@@ -93,6 +94,8 @@ pub struct Counts {
     pub changes: u64,
     /// Messages taken by datagrams while that was asked for, which came again by the other way.
     pub repeats: u64,
+    /// Connections of the device with itself: one, and those made after one had failed.
+    pub own_connections: u64,
 }
 
 /// What is in use, of all that there is.
@@ -125,6 +128,8 @@ pub struct Rdma<H> {
     pub(crate) registered: Registered,
     pub(crate) keyrings: Keyrings,
     pub(crate) peers: Peers,
+    /// The connection of the first device with itself.
+    pub(crate) own: Own,
     /// Ways that have worked where the first did not, the latest last.
     pub(crate) liked: Vec<Liked>,
     /// Peers whose question is open.
@@ -259,6 +264,7 @@ impl<H: Hca> Rdma<H> {
             registered: Registered::default(),
             keyrings: Keyrings::default(),
             peers: Peers::default(),
+            own: Own::default(),
             liked: Vec::new(),
             asking: Vec::new(),
             failing: Vec::new(),
@@ -331,7 +337,7 @@ impl<H: Hca> Rdma<H> {
                 .map(|rail| (RECEIVE_SLOTS - rail.posted_receives) as usize - rail.returned.len())
                 .sum(),
             numbers: FOUND as usize - self.found.left(),
-            requests: self.peers.all().iter().map(|peer| peer.flight.len()).sum(),
+            requests: self.peers.all().iter().map(|peer| peer.flight.len()).sum::<usize>() + self.own.len(),
         }
     }
 
@@ -539,6 +545,7 @@ impl<H: Hca<Bell: Pollable>> Transport for Rdma<H> {
             self.next_round = now + SILENCE / 2;
             self.ask_the_silent(now);
             self.look_for_unused(now);
+            self.look_at_own(now);
         }
         // What was just posted must not make the program's next message wait.
         self.rails.iter_mut().for_each(|rail| rail.hca.end_turn());
@@ -638,6 +645,19 @@ impl<H: Hca<Bell: Pollable>> Transport for Rdma<H> {
         token: Token,
     ) -> std::result::Result<(), Refused> {
         self.change(peer, at, operation, token)
+    }
+
+    fn changes_own(&mut self) -> bool {
+        self.limits.atomics && self.open_own()
+    }
+
+    fn change_own(
+        &mut self,
+        at: RemoteMemory,
+        operation: Atomic,
+        token: Token,
+    ) -> std::result::Result<(), Refused> {
+        self.change_by_own(at, operation, token)
     }
 
     fn flush(&mut self, peer: PeerId, token: Token) -> std::result::Result<(), Refused> {

@@ -10,6 +10,7 @@ mod endings;
 mod in_vain;
 mod kit;
 mod late;
+mod own;
 mod paths;
 mod rails;
 mod rings;

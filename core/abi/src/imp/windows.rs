@@ -10,7 +10,7 @@ use weft::kinds;
 use weft::window::{Extent, Flavor, Keep, Parts, UNEXPOSED};
 use weft_coll::Call;
 use weft_datatype::{Datatype, Memory};
-use weft_engine::{Arguments, Changes, MemoryRange, RegionId, RemoteMemory};
+use weft_engine::{Arguments, Changes, MemoryRange, RegionId, RemoteMemory, Wished};
 use weft_types::{Error, ErrorClass, Handle, Rank, abi};
 
 use super::collective_forms::check_making;
@@ -56,6 +56,21 @@ fn accepted(hints: &Info) -> weft_types::Result<Info> {
         }
     }
     Ok(kept)
+}
+
+/// Bytes of a part that holds counters and locks rather than arrays.
+const FEW: usize = 4096;
+
+/// What others may have devices change in this process's part of so many bytes. Where a device is atomic among its own operations
+/// alone, arrays that are accumulated cost the owner a request an element: that is for parts of few elements, and for who says that
+/// elements are what counts (`mpi_accumulate_granularity`, section 12.2.1).
+fn wished(hints: &Info, bytes: usize) -> Wished {
+    let granularity = hints.text("mpi_accumulate_granularity").and_then(|text| text.trim().parse().ok());
+    match hints.text(DEVICE_ATOMICS) {
+        Some("false") => Wished::Nothing,
+        None if bytes > FEW && !matches!(granularity, Some(1..=8_u64)) => Wished::WhereFree,
+        _ => Wished::Everywhere,
+    }
 }
 
 /// Everybody's words, by rank. Collective over the communicator.
@@ -135,7 +150,7 @@ impl Making {
     /// Exposes this process's memory to devices and tells everybody's extent and place; an error of any member is an error of
     /// all. Whoever cannot register its memory is reached by messages.
     fn expose(&self, mine: Result<&Memory, Error>) -> Result<(Vec<Extent>, Places), Raised> {
-        let wished = self.hints.text(DEVICE_ATOMICS) != Some("false");
+        let wished = wished(&self.hints, self.size);
         let exposed = mine.as_ref().ok().and_then(|memory| {
             gate::with(|process| {
                 let comm = process.comms.get(self.comm)?;

@@ -365,6 +365,19 @@ impl Transport for Several {
         self.toward_mut(peer).atomic(peer, at, operation, token)
     }
 
+    fn changes_own(&mut self) -> bool {
+        self.ways[0].changes_own()
+    }
+
+    fn change_own(
+        &mut self,
+        at: RemoteMemory,
+        operation: Atomic,
+        token: Token,
+    ) -> std::result::Result<(), Refused> {
+        self.ways[0].change_own(at, operation, token)
+    }
+
     fn flush(&mut self, peer: PeerId, token: Token) -> std::result::Result<(), Refused> {
         self.toward_mut(peer).flush(peer, token)
     }

@@ -18,7 +18,7 @@
 
 use super::Lease;
 use super::stage::{BYTES, STAGED};
-use super::transfer::{Plan, Way, range_of};
+use super::transfer::{Pieces, Plan, Way, range_of};
 use crate::engine::Engine;
 use crate::requests::{Buffer, Phase};
 use crate::types::{RequestId, Started};
@@ -59,10 +59,24 @@ pub enum Changes {
     InCalls = 1,
     /// Aligned numbers of eight bytes, at any moment, each in one step towards processors too.
     AtAnyMoment = 2,
+    /// Aligned numbers of eight bytes, at any moment; each in one step towards others of the device's changes alone, so that the owner
+    /// has its own device do it, too ([`Engine::change_own`]).
+    Alone = 3,
+}
+
+/// What a process wishes others to have its device change in what it exposes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wished {
+    /// Nothing.
+    Nothing,
+    /// What costs its own operations on that memory no more than without.
+    WhereFree,
+    /// Whatever can be had: also [`Changes::Alone`].
+    Everywhere,
 }
 
 impl Changes {
-    /// What a process may offer whose device can so much.
+    /// What a process may offer whose device can so much, and does not reach itself.
     pub const fn of(can: &ZeroCopy) -> Changes {
         match can {
             ZeroCopy { atomics: true, atomic_with_packets: true, .. } => Changes::InCalls,
@@ -76,6 +90,7 @@ impl Changes {
         match word {
             1 => Changes::InCalls,
             2 => Changes::AtAnyMoment,
+            3 => Changes::Alone,
             _ => Changes::None,
         }
     }
@@ -83,19 +98,23 @@ impl Changes {
 
 impl Engine {
     /// Registers memory of this process for the operations of others, if a device reaches any of `peers` and takes it; changes of
-    /// numbers are among them where that is `wished` and the device's exclude something. What is registered for messages and not
-    /// in use is given back for it.
+    /// numbers are among them where that is `wished` and the device's exclude what else the owner does. What is registered for
+    /// messages and not in use is given back for it.
     pub fn expose(
         &mut self,
         memory: MemoryRange,
         mut peers: impl Iterator<Item = PeerId>,
-        wished: bool,
+        wished: Wished,
     ) -> Option<(Region, Changes)> {
         if memory.length == 0 {
             return None;
         }
         let can = peers.find_map(|peer| self.fabric.zero_copy(peer))?;
-        let changes = if wished { Changes::of(&can) } else { Changes::None };
+        let changes = match (wished, Changes::of(&can)) {
+            (Wished::Nothing, _) => Changes::None,
+            (Wished::Everywhere, Changes::None) if can.atomics && self.fabric.changes_own() => Changes::Alone,
+            (_, changes) => changes,
+        };
         let remote_atomic = changes != Changes::None;
         let access = Access { local_write: true, remote_write: true, remote_read: true, remote_atomic };
         self.register_exposed(&can, memory, access).map(|region| (region, changes))
@@ -248,6 +267,15 @@ impl Engine {
         self.operate(peer, Way::Change(change), at, None, 8, Buffer::Recv(found), &can)
     }
 
+    /// As [`Engine::change_exposed`], in memory that this very process exposes as [`Changes::Alone`].
+    ///
+    /// # Errors
+    /// `MPI_ERR_NO_MEM` when requests are exhausted; the request's, when its device does not reach itself any more.
+    pub fn change_own(&mut self, at: RemoteMemory, change: Atomic, found: RecvBuf) -> Result<Started> {
+        let me = self.state.config.me;
+        self.operate(me, Way::ChangeOwn(change), at, None, 8, Buffer::Recv(found), Pieces::ONE)
+    }
+
     /// Ends when everything that was put to `peer` is visible there.
     ///
     /// # Errors
@@ -299,7 +327,7 @@ impl Engine {
         lease: Option<Lease>,
         bytes: u64,
         buffer: Buffer,
-        can: &ZeroCopy,
+        pieces: impl Into<Pieces>,
     ) -> Result<Started> {
         if self.state.zero_copies.are_many_waiting() {
             self.look_at_device();
@@ -315,7 +343,7 @@ impl Engine {
         let request = self.state.requests.at_mut(slot);
         (request.length, request.wanted) = (bytes, bytes);
         let id: RequestId = request.id(slot);
-        self.begin_transfer(Plan { slot, peer, way, there, lease, end: bytes, one_sided: true }, can);
+        self.begin_transfer(Plan { slot, peer, way, there, lease, end: bytes, one_sided: true }, pieces);
         Ok(Started::Pending(id))
     }
 }

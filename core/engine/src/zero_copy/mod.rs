@@ -28,7 +28,7 @@ mod stage;
 mod transfer;
 
 pub(crate) use cache::Lease;
-pub use exposed::{Changes, Reach};
+pub use exposed::{Changes, Reach, Wished};
 pub(crate) use keeping::can_be_kept;
 
 use crate::engine::{Engine, State};

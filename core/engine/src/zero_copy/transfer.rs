@@ -40,8 +40,16 @@ pub(super) enum Way {
     ReadStaged,
     /// One number is changed.
     Change(Atomic),
+    /// One number of this process is changed by its own device.
+    ChangeOwn(Atomic),
     /// Everything written so far is waited for.
     Flush,
+}
+
+impl Way {
+    fn changes(self) -> bool {
+        matches!(self, Way::Change(_) | Way::ChangeOwn(_))
+    }
 }
 
 /// Where a transfer goes, and who is told.
@@ -57,6 +65,26 @@ pub(super) struct Plan {
     pub(super) one_sided: bool,
 }
 
+/// How a transfer is cut into pieces.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pieces {
+    most_runs: usize,
+    most_copied: usize,
+    /// Whether a packet sent now is seen after what was written.
+    ordered: bool,
+}
+
+impl Pieces {
+    /// Of what is one request, without lists and buffers.
+    pub(super) const ONE: Pieces = Pieces { most_runs: 1, most_copied: 0, ordered: false };
+}
+
+impl From<&ZeroCopy> for Pieces {
+    fn from(can: &ZeroCopy) -> Pieces {
+        Pieces { most_runs: can.max_runs, most_copied: can.max_copy, ordered: can.put_before_send }
+    }
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Transfer {
@@ -68,10 +96,7 @@ pub(super) struct Transfer {
     /// Packed bytes that are posted, and that shall be.
     next: u64,
     end: u64,
-    most_runs: usize,
-    most_copied: usize,
-    /// Whether a packet sent now is seen after what was written.
-    ordered: bool,
+    pieces: Pieces,
     outstanding: u32,
     failed: bool,
     /// The receiver has been told that everything is written, or is not to be told.
@@ -89,7 +114,7 @@ impl Transfer {
 
     /// Whether it changes a number of that peer: such must be posted in their order.
     fn changes(&self, peer: PeerId) -> bool {
-        self.peer == peer && matches!(self.way, Way::Change(_))
+        self.peer == peer && self.way.changes()
     }
 }
 
@@ -166,7 +191,7 @@ impl Engine {
         self.begin_transfer(Plan { slot, peer, way, there, lease, end, one_sided: false }, &means.can);
     }
 
-    pub(super) fn begin_transfer(&mut self, plan: Plan, can: &ZeroCopy) {
+    pub(super) fn begin_transfer(&mut self, plan: Plan, pieces: impl Into<Pieces>) {
         let Plan { slot, peer, way, there, lease, end, one_sided } = plan;
         let transfer = Transfer {
             slot,
@@ -176,9 +201,7 @@ impl Engine {
             lease,
             next: 0,
             end,
-            most_runs: can.max_runs,
-            most_copied: can.max_copy,
-            ordered: can.put_before_send,
+            pieces: pieces.into(),
             outstanding: 0,
             failed: false,
             told: one_sided,
@@ -202,7 +225,7 @@ impl Engine {
             let other = self.state.zero_copies.transfers[other as usize].as_ref();
             other.is_some_and(|other| other.changes(peer))
         };
-        if matches!(way, Way::Change(_)) && self.state.zero_copies.pushing.iter().any(waits) {
+        if way.changes() && self.state.zero_copies.pushing.iter().any(waits) {
             self.queue(number);
         } else {
             self.push_transfer(number);
@@ -261,7 +284,7 @@ impl Engine {
         }
         let moved = transfer.next != begun;
         let posted = transfer.next == transfer.end && !transfer.failed;
-        if posted && !transfer.told && (transfer.ordered || transfer.outstanding == 0) {
+        if posted && !transfer.told && (transfer.pieces.ordered || transfer.outstanding == 0) {
             self.tell_written(&mut transfer);
         }
         let over = transfer.outstanding == 0 && (posted || transfer.failed);
@@ -287,7 +310,8 @@ impl Engine {
             Way::ReadRuns => {
                 let buffer = self.state.requests.at_mut(transfer.slot).recv_buf();
                 let mut runs = Vec::new();
-                let listed = buffer.list_runs(start as usize, length as usize, transfer.most_runs, &mut runs);
+                let listed =
+                    buffer.list_runs(start as usize, length as usize, transfer.pieces.most_runs, &mut runs);
                 let here: Vec<LocalRun> = runs
                     .iter()
                     .map(|run| LocalRun { address: run.as_ptr() as u64, length: run.len() as u64, region })
@@ -301,12 +325,12 @@ impl Engine {
                 transfer.next += length;
             }
             Way::WritePacked => {
-                let length = length.min(transfer.most_copied as u64);
+                let length = length.min(transfer.pieces.most_copied as u64);
                 let buffer = self.state.requests.at(transfer.slot).send_buf();
                 let fill = |room: &mut [u8]| buffer.pack(start as usize, room);
                 // The last one tells for all, where somebody must know.
                 let last = start + length == transfer.end;
-                let tells = transfer.one_sided || last && !transfer.ordered;
+                let tells = transfer.one_sided || last && !transfer.pieces.ordered;
                 let token = tells.then_some(token);
                 self.fabric.put_copy(peer, length as usize, fill, transfer.there.plus(start), token)?;
                 transfer.next += length;
@@ -325,6 +349,10 @@ impl Engine {
             }
             Way::Change(atomic) => {
                 self.fabric.atomic(peer, transfer.there, atomic, token)?;
+                transfer.next = transfer.end;
+            }
+            Way::ChangeOwn(atomic) => {
+                self.fabric.change_own(transfer.there, atomic, token)?;
                 transfer.next = transfer.end;
             }
             Way::Flush => {
@@ -358,7 +386,7 @@ impl Engine {
                 let (start, bytes) = zero.stage.bytes(place - 1);
                 self.state.requests.at_mut(transfer.slot).recv_buf().unpack(start as usize, &bytes);
             }
-            Outcome::Done(found) if matches!(transfer.way, Way::Change(_)) => {
+            Outcome::Done(found) if transfer.way.changes() => {
                 let room = self.state.requests.at_mut(transfer.slot).recv_buf();
                 let bytes = found.to_ne_bytes();
                 // Nobody wants what an operation without a result found.
@@ -391,9 +419,11 @@ impl Engine {
             return self.state.finish(slot, Some(error));
         }
         if one_sided {
-            let gone = failed && self.fabric.is_gone(peer);
+            let own = matches!(way, Way::ChangeOwn(_));
+            let gone = failed && !own && self.fabric.is_gone(peer);
             let error = match (failed, gone) {
                 (false, _) => None,
+                (true, _) if own => Some(own_failed()),
                 (true, true) => Some(self.state.lost(peer)),
                 (true, false) => Some(denied(peer)),
             };
@@ -419,6 +449,15 @@ impl Engine {
         self.send_control(peer, taken, &[]);
         self.state.end_when_all_is_here(slot);
     }
+}
+
+#[cold]
+fn own_failed() -> Error {
+    Error::new(
+        ErrorClass::OTHER,
+        "the device of this process failed to change a number of its own window: the connection of the device with itself was lost, \
+         or memory of a window was unmapped before MPI_Win_free",
+    )
 }
 
 #[cold]

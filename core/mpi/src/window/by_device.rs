@@ -22,7 +22,7 @@
 //! its process. What its device's atomics exclude, it has said when the window was made ([`weft_engine::Changes`]); which
 //! operations are the device's then, and when the owner has to change elements in one step, is said in [`super::rule`]. So any
 //! two of them exclude each other, whatever their types and operations are, and no hint is needed. On a device that works by
-//! itself, atomic among its own operations only, all accumulating operations go by message. *Their order* (one origin, one place: as called) holds because messages of one origin are executed in order,
+//! itself, atomic among its own operations only, the owner's go by that device as well ([`super::lines`]). *Their order* (one origin, one place: as called) holds because messages of one origin are executed in order,
 //! because changes by the device are executed in order ([`weft_engine`]), and because nobody changes sides while something of
 //! the other side is unfinished: the device is used only when no accumulating message is unconfirmed, and such a message is
 //! held back while a change is awaited.
@@ -114,6 +114,11 @@ impl Unflushed {
 }
 
 impl Window {
+    /// The memory of this process, as its own device knows it.
+    pub(super) fn own_place(&self) -> RemoteMemory {
+        self.places.get(self.rank.0 as usize).copied().unwrap_or(UNEXPOSED)
+    }
+
     /// Another member's memory, as its device knows it, and what can be done to it.
     fn exposed_by(&self, engine: &mut Engine, target: u32) -> Option<(PeerId, RemoteMemory, Reach)> {
         let place = *self.places.get(target as usize)?;

@@ -1,10 +1,11 @@
 //! What a fuzzer does with a message of a stranger: see [`check_message`].
 
 use super::Extent;
+use super::changing::Changing;
 use super::exposure::{Exposure, Region};
 use super::message::{Kind, Message};
 use weft_datatype::{Datatype, Form, Memory};
-use weft_engine::Changes;
+use weft_engine::{Atomic, Changes};
 use weft_types::{ErrorClass, abi};
 
 /// Bytes of memory on each side that are not the window's.
@@ -45,7 +46,7 @@ fn outcome(message: &Message<'_>, attached: bool, beside: u8) -> (Result<Vec<u8>
     let mut message = message.clone();
     let exposure = match attached {
         false => {
-            let changes = if message.id & 4 == 0 { Changes::None } else { Changes::AtAnyMoment };
+            let changes = [Changes::None, Changes::AtAnyMoment, Changes::Alone][message.id as usize / 4 % 3];
             let extent = Extent { size: SIZE as u64, unit: 1 + message.id % 3, changes };
             Exposure::fixed(memory.retyped(&byte), extent)
         }
@@ -73,7 +74,11 @@ fn outcome(message: &Message<'_>, attached: bool, beside: u8) -> (Result<Vec<u8>
             Vec::new()
         }),
         Kind::Put | Kind::Accumulate | Kind::GetAccumulate | Kind::CompareAndSwap => {
-            exposure.execute(&message)
+            match exposure.for_device(&message) {
+                Ok(Some(changing)) => by_device(&memory.part(0, SIZE).expect("inside"), changing),
+                Ok(None) => exposure.execute(&message),
+                Err(error) => Err(error),
+            }
         }
         _ => Ok(Vec::new()),
     };
@@ -88,6 +93,18 @@ fn outcome(message: &Message<'_>, attached: bool, beside: u8) -> (Result<Vec<u8>
     }
     after = (0..).zip(after).filter(|&(at, _)| is_inside(at)).map(|(_, byte)| byte).collect();
     (answer.map_err(|error| error.class()), after)
+}
+
+/// Does what a device would be asked for; what was there before.
+fn by_device(window: &Memory, mut changing: Changing) -> weft_types::Result<Vec<u8>> {
+    while let Some(next) = changing.next()? {
+        let done = window.change_word(next.place, |found| match next.change {
+            Atomic::FetchAdd(add) => Some(found.wrapping_add(add)),
+            Atomic::CompareSwap { compare, swap } => (found == compare).then_some(swap),
+        });
+        changing.found(next, done.expect("an aligned number of the window"))?;
+    }
+    Ok(changing.into_old())
 }
 
 #[cfg(test)]
@@ -165,7 +182,7 @@ mod tests {
     proptest! {
         #[test]
         fn nothing_beside_a_window_is_written_or_found_out(
-            (kind, op, basic, id) in (1_u32..12, prop_oneof![0_u32..16, Just(abi::MPI_SUM), Just(abi::MPI_NO_OP)], any::<u8>(), 0_u32..8),
+            (kind, op, basic, id) in (1_u32..12, prop_oneof![0_u32..16, Just(abi::MPI_SUM), Just(abi::MPI_NO_OP)], any::<u8>(), 0_u32..12),
             (disp, count, start, bytes) in (near(), near(), near(), near()),
             shape in prop::option::of((near(), near(), prop::collection::vec((near(), near()), 0..4))),
             data in prop::collection::vec(any::<u8>(), 0..64),

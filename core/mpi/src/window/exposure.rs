@@ -1,11 +1,13 @@
 //! The memory of a window at its owner, and what one-sided operations do to it.
 
 use super::Extent;
+use super::changing::Changing;
 use super::message::{Kind, Message, Shape, predefined};
 use super::origin::PIECE;
-use super::rule::{is_long, takes_steps};
+use super::rule::is_long;
 use super::steps;
 use weft_datatype::{Datatype, Memory, PredefinedOp, RecvBuf, SendBuf};
+use weft_engine::Changes;
 use weft_types::{Error, ErrorClass, Result, abi};
 
 /// Memory attached to a dynamic window (section 12.2.4).
@@ -19,8 +21,8 @@ pub(super) struct Region {
 /// What origins may touch here.
 #[derive(Debug)]
 pub(super) enum Exposure {
-    /// One range, addressed in units from its base; `in_steps`: elements that devices may change are changed in one step each.
-    Fixed { memory: Memory, size: u64, unit: u64, in_steps: bool },
+    /// One range, addressed in units from its base; what devices change there, too.
+    Fixed { memory: Memory, size: u64, unit: u64, changes: Changes },
     /// Whatever is attached, addressed absolutely.
     Attached(Vec<Region>),
 }
@@ -46,8 +48,8 @@ pub(super) fn inside(disp: i64, unit: u64, (low, high): (i64, i64), size: u64) -
 
 impl Exposure {
     pub(super) fn fixed(memory: Memory, extent: Extent) -> Exposure {
-        let in_steps = takes_steps(extent.changes);
-        Exposure::Fixed { memory, size: extent.size, unit: extent.unit.into(), in_steps }
+        let Extent { size, unit, changes } = extent;
+        Exposure::Fixed { memory, size, unit: unit.into(), changes }
     }
 
     /// Memory of the elements of `datatype`, and the displacement of the first in it.
@@ -107,8 +109,8 @@ impl Exposure {
         Ok(memory.send_view(at, message.start, message.bytes))
     }
 
-    /// Executes a message; what is to be answered: the data before, for those that ask for them.
-    pub(super) fn execute(&self, message: &Message<'_>) -> Result<Vec<u8>> {
+    /// Checks a message that is executed from its own data; the memory of its elements.
+    fn check(&self, message: &Message<'_>) -> Result<(Memory, i64)> {
         let wanted = match message.kind {
             Kind::Get => Some(0),
             Kind::CompareAndSwap => message.bytes.checked_mul(2),
@@ -121,16 +123,46 @@ impl Exposure {
         if wanted != Some(message.data.len() as u64) || answers_much {
             return Err(Error::new(ErrorClass::INTERN, "a one-sided message with too few or too many data"));
         }
-        let bytes = message.bytes as usize;
-        let (memory, at) = self.view(message)?;
+        self.view(message)
+    }
+
+    /// The type of the elements that a message changes, where devices change such elements here, too, at any moment.
+    fn shared_with_devices(&self, message: &Message<'_>) -> Result<Option<(Datatype, Changes)>> {
         let accumulates =
             matches!(message.kind, Kind::Accumulate | Kind::GetAccumulate | Kind::CompareAndSwap);
-        if accumulates && matches!(self, Exposure::Fixed { in_steps: true, .. }) {
-            let basic = predefined(message.basic)?;
-            if is_long(&basic) {
+        match *self {
+            Exposure::Fixed { changes, .. }
+                if accumulates && matches!(changes, Changes::AtAnyMoment | Changes::Alone) =>
+            {
+                Ok(Some((predefined(message.basic)?, changes)).filter(|(basic, _)| is_long(basic)))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// What a message asks for, if the own device must do it.
+    pub(super) fn for_device(&self, message: &Message<'_>) -> Result<Option<Changing>> {
+        match self.shared_with_devices(message)? {
+            Some((basic, Changes::Alone)) => {
+                let (memory, at) = self.check(message)?;
+                Changing::new(&memory, at, message, &basic).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Executes a message that [`Exposure::for_device`] is not for; what is to be answered: the data before, for those that ask for
+    /// them.
+    pub(super) fn execute(&self, message: &Message<'_>) -> Result<Vec<u8>> {
+        let (memory, at) = self.check(message)?;
+        let bytes = message.bytes as usize;
+        match self.shared_with_devices(message)? {
+            Some((basic, Changes::AtAnyMoment)) => {
                 let old = steps::execute(&memory, at, message, &basic)?;
                 return Ok(if message.kind == Kind::Accumulate { Vec::new() } else { old });
             }
+            Some(_) => return Err(Error::internal("a device's elements were to be changed by a processor")),
+            None => {}
         }
         let mut old = Vec::new();
         if matches!(message.kind, Kind::Get | Kind::GetAccumulate | Kind::CompareAndSwap) {

@@ -1,7 +1,7 @@
 //! Windows and one-sided communication (chapter 12): every operation is a message that the target executes in its progress (an
 //! *active message*). What a process does to its own window happens at once, and so do puts to and gets from memory that it has
 //! mapped or a device reaches ([`by_device`]); accumulating operations are the owner's, or a device's where that excludes the
-//! owner, so that one place has one kind of atomicity.
+//! owner or the owner goes by it, too ([`lines`]), so that one place has one kind of atomicity.
 //!
 //! ```text
 //! origin                                             target
@@ -24,8 +24,10 @@
 //! Nothing here waits: calls start something, [`Window::is_settled`] tells when it is over.
 
 mod by_device;
+mod changing;
 mod check;
 mod exposure;
+mod lines;
 mod lock;
 mod message;
 mod origin;
@@ -406,7 +408,7 @@ impl Windows {
         let mut moved = false;
         for &handle in &self.alive {
             if let Some(window) = self.table.find_mut(handle) {
-                moved |= window.serve(engine) | window.sweep(engine);
+                moved |= window.serve(engine) | window.tend_lines(engine) | window.sweep(engine);
             }
         }
         moved

@@ -39,7 +39,7 @@ pub struct Target {
 #[derive(Debug, Default)]
 pub struct OperationState {
     /// Pieces under way. Relaxed: it is touched by whoever holds the process only.
-    left: AtomicU32,
+    pub(super) left: AtomicU32,
     failed: OnceLock<Error>,
     /// Whether a call has reported that: of its request, or of a synchronisation, whichever came first. Relaxed, as above.
     told: AtomicBool,
@@ -101,6 +101,13 @@ pub(super) struct Failures(Vec<(Option<Operation>, Error)>);
 const MOST_FAILURES: usize = 64;
 
 impl Failures {
+    /// An operation has failed: noted once for all its pieces.
+    fn fail(&mut self, operation: &Operation, error: Error) {
+        if operation.failed.set(error.clone()).is_ok() {
+            self.note(Some(operation), error);
+        }
+    }
+
     fn note(&mut self, operation: Option<&Operation>, error: Error) {
         if self.0.len() == MOST_FAILURES {
             self.0.retain(|(operation, _)| {
@@ -177,6 +184,11 @@ impl Outgoing {
         }
     }
 
+    /// An operation has failed.
+    pub(super) fn fail(&mut self, operation: &Operation, error: Error) {
+        self.failures.fail(operation, error);
+    }
+
     /// Whether nothing is awaited of a target, or of any.
     pub(super) fn is_settled(&self, target: Option<u32>) -> bool {
         match target {
@@ -205,10 +217,7 @@ impl Outgoing {
                 let completion = engine.take(first.request);
                 let error = completion.error.or_else(|| first.what.judge(completion.status.bytes));
                 if let Some(error) = error {
-                    // Once for all its pieces.
-                    if first.operation.failed.set(error.clone()).is_ok() {
-                        failures.note(Some(&first.operation), error);
-                    }
+                    failures.fail(&first.operation, error);
                 }
                 first.operation.left.fetch_sub(1, Ordering::Relaxed);
             }
@@ -398,11 +407,9 @@ impl Window {
         (into, start): (&Elements, u64),
         operation: &Operation,
     ) -> Result<()> {
-        let mut room = into.memory.recv_view(0, start, message.bytes);
+        let room = into.memory.recv_view(0, start, message.bytes);
         if self.is_me(target) {
-            let old = self.exposure.execute(message)?;
-            room.unpack(0, &old);
-            return Ok(());
+            return self.execute_own(engine, message, Some(room), operation);
         }
         let request = engine.recv(self.from(target, message.id), room)?;
         // The data coming back tell that the message was executed, so the target needs no flush for it.
@@ -484,7 +491,7 @@ impl Window {
             };
             match result {
                 Some(result) => self.fetch(engine, &message, to.rank, (result, start), &operation)?,
-                None if self.is_me(to.rank) => drop(self.exposure.execute(&message)?),
+                None if self.is_me(to.rank) => self.execute_own(engine, &message, None, &operation)?,
                 None => {
                     self.outgoing.dirty.insert(to.rank);
                     self.tell(engine, to.rank, &message)?;
@@ -525,6 +532,7 @@ impl Window {
     pub fn is_settled(&self, target: Option<u32>) -> bool {
         let own = target.is_none_or(|target| self.is_me(target));
         self.outgoing.is_settled(target)
+            && !(own && self.is_in_line(self.rank.0))
             && !(own && self.epochs.waits_for_own_lock() && !self.incoming.own_lock)
     }
 

@@ -13,16 +13,23 @@
 //! Changes::AtAnyMoment   the same                                          elements of eight aligned bytes each in one step of the
 //!                                                                          processor, whatever their type and the operation; others
 //!                                                                          one after another: no device changes them
+//! Changes::Alone         the same                                          elements of eight aligned bytes by the same device, whatever
+//!                                                                          their type and the operation: what it has no atomic for by
+//!                                                                          a look and swaps until one succeeds; others one after
+//!                                                                          another: no device changes them
 //! ```
 //!
-//! *Devices whose atomics are atomic among themselves alone* (`IBV_ATOMIC_HCA`, and not by the bus's atomics) are `Changes::None`: a processor that stores a
-//! minimum, a product or what replaces the element between the two halves of such an atomic is overwritten. Restricting the
-//! operations does not help, since sums of several elements, and those of the owner and of its neighbours in the node, are sums
-//! too, and they are the processor's.
+//! *Devices whose atomics are atomic among themselves alone* (`IBV_ATOMIC_HCA`, and not by the bus's atomics) are `Changes::Alone`, or
+//! `Changes::None` where the owner does not wish it or its device does not reach itself: a processor that stores a minimum, a product
+//! or what replaces the element between the two halves of such an atomic is overwritten. Restricting the operations does not help,
+//! since sums of several elements, and those of the owner and of its neighbours in the node, are sums too. So there the processor
+//! stores into no element of eight aligned bytes at all: it asks its device, and a look of its own is a guess that a swap confirms.
 //!
 //! The address decides, and the size of the elements, which are the same for everybody who names the element by one type: so no two
-//! of them come to different answers. What is not aligned is no device's. Elements of other types, or that overlap otherwise, owe
-//! each other nothing (section 12.7.1).
+//! of them come to different answers. What is not aligned is no device's. Elements that overlap otherwise, as four bytes and the eight
+//! that they are half of, may meet in no defined way: *the outcome of accumulate operations with overlapping types of different sizes
+//! or target displacements is undefined* (section 12.7.1), at the same time or without synchronisation between. After that the process
+//! sees what the device has done, as with a put.
 
 use weft_datatype::{Datatype, PredefinedOp};
 use weft_engine::Changes;
@@ -83,21 +90,30 @@ impl Element {
         can && self.is_long && self.is_aligned && !matches!(changes, Changes::None)
     }
 
-    /// Whether the owner's process changes it in one step.
-    #[cfg(test)]
-    pub(super) const fn is_in_one_step(self, changes: Changes) -> bool {
-        self.is_long && self.is_aligned && takes_steps(changes)
+    /// Who does it at the owner, for messages and its own operations.
+    pub(super) const fn by_owner(self, changes: Changes) -> Owner {
+        match (self.is_long && self.is_aligned, changes) {
+            (true, Changes::AtAnyMoment) => Owner::Step,
+            (true, Changes::Alone) => Owner::Device,
+            _ => Owner::Process,
+        }
     }
+}
+
+/// Who changes an element of an owner, whatever the operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// Its process, one operation after another.
+    Process,
+    /// The same, each element in one step of the processor.
+    Step,
+    /// Its device, where others have theirs done.
+    Device,
 }
 
 /// Whether elements of a predefined type have eight bytes, without gaps.
 pub(super) fn is_long(basic: &Datatype) -> bool {
     basic.element_bytes() == 8 && basic.is_contiguous()
-}
-
-/// Whether the owner's process changes elements of eight aligned bytes in one step each.
-pub(super) const fn takes_steps(changes: Changes) -> bool {
-    matches!(changes, Changes::AtAnyMoment)
 }
 
 #[cfg(test)]
@@ -107,7 +123,7 @@ mod tests {
     use weft_types::abi;
 
     const DEEDS: [Deed; 4] = [Deed::Add, Deed::Look, Deed::Swap, Deed::Other];
-    const CHANGES: [Changes; 3] = [Changes::None, Changes::InCalls, Changes::AtAnyMoment];
+    const CHANGES: [Changes; 4] = [Changes::None, Changes::InCalls, Changes::AtAnyMoment, Changes::Alone];
 
     fn elements() -> impl Iterator<Item = Element> {
         (0..8_u8).map(|bits| Element {
@@ -144,18 +160,59 @@ mod tests {
         assert_eq!(ops.map(Deed::of), [Deed::Add, Deed::Look, Deed::Other, Deed::Other]);
     }
 
-    /// Two operations of one type on one element, one by the device and one by the process: either they never happen at the same
-    /// time, or the process does it in one step.
+    /// How an operation changes an element: as [`Owner`], and by the device of the owner that somebody else asks.
+    fn ways(element: Element, changes: Changes) -> Vec<(&'static str, Owner)> {
+        let mut ways = vec![("the owner", element.by_owner(changes))];
+        for deed in DEEDS {
+            ways.push(match element.is_for_device(deed, changes) {
+                true => ("another", Owner::Device),
+                // By message.
+                false => ("the owner for another", element.by_owner(changes)),
+            });
+        }
+        ways
+    }
+
+    /// What such a device promises, and nothing else: of its own operations that they exclude each other, of others what it says.
+    fn excludes(one: Owner, other: Owner, changes: Changes) -> bool {
+        match (one, other) {
+            (Owner::Device, Owner::Device) => changes != Changes::None,
+            (Owner::Device, Owner::Step) | (Owner::Step, Owner::Device) => changes == Changes::AtAnyMoment,
+            (Owner::Device, Owner::Process) | (Owner::Process, Owner::Device) => changes == Changes::InCalls,
+            // One after another.
+            (Owner::Process | Owner::Step, Owner::Process | Owner::Step) => true,
+        }
+    }
+
+    /// Any two operations of one type on one element, whoever begins them: no two ways that they go are without exclusion.
     #[test]
-    fn whatever_a_device_changes_nobody_else_changes_in_two_steps() {
-        let mut met = 0;
+    fn no_two_ways_to_an_element_are_without_exclusion() {
+        let (mut met, mut by_device) = (0, 0);
         for (element, changes) in elements().flat_map(|element| CHANGES.map(|changes| (element, changes))) {
-            for deed in DEEDS.into_iter().filter(|&deed| element.is_for_device(deed, changes)) {
-                let excludes = changes == Changes::InCalls || element.is_in_one_step(changes);
-                assert!(excludes, "{deed:?} of {element:?} by a device with {changes:?}");
-                met += 1;
+            let ways = ways(element, changes);
+            for &(one, way) in &ways {
+                for &(another, other) in &ways {
+                    assert!(
+                        excludes(way, other, changes),
+                        "{one} by {way:?} and {another} by {other:?}: {element:?} of {changes:?}"
+                    );
+                    met += 1;
+                }
+                by_device += usize::from(way == Owner::Device);
             }
         }
-        assert_eq!(met, 10, "in calls and at any moment: sums of integers, looks and swaps of both kinds");
+        assert_eq!(met, 8 * 4 * 25);
+        // Sums of integers, looks and swaps of both kinds of long aligned elements, and where the owner has no other way everything.
+        assert_eq!(by_device, 5 + 5 + (5 + 5));
+    }
+
+    /// What is no aligned number of eight bytes is never a device's, by whomever.
+    #[test]
+    fn devices_change_long_aligned_elements_alone() {
+        for (element, changes) in elements().flat_map(|element| CHANGES.map(|changes| (element, changes))) {
+            let by_device = ways(element, changes).iter().any(|&(_, way)| way == Owner::Device);
+            let can = element.is_long && element.is_aligned && changes != Changes::None;
+            assert_eq!(by_device, can, "{element:?} of {changes:?}");
+        }
     }
 }

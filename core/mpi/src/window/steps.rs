@@ -7,19 +7,12 @@ use weft_datatype::{Datatype, Memory, PredefinedOp};
 use weft_types::{Error, ErrorClass, Result, abi};
 
 /// Bytes of such an element.
-const WORD: usize = 8;
+pub(super) const WORD: usize = 8;
 
 /// Does what an accumulating message asks for to its elements, of eight bytes each; what each of them was before, packed.
 pub(super) fn execute(memory: &Memory, at: i64, message: &Message<'_>, basic: &Datatype) -> Result<Vec<u8>> {
-    whole_elements(basic, message)?;
-    let (start, bytes) = (message.start as usize, message.bytes as usize);
-    let mut places = Vec::with_capacity(bytes / WORD);
-    memory.datatype().layout().for_each_run(start, bytes, |place, length| {
-        places.extend((0..length).step_by(WORD).map(|offset| at + place + offset as i64));
-    });
-    if places.len() * WORD != bytes {
-        return Err(Error::new(ErrorClass::TYPE, "an accumulate of torn elements"));
-    }
+    let bytes = message.bytes as usize;
+    let places = places(memory, at, message, basic)?;
     let memory = memory.retyped(&predefined(abi::MPI_BYTE)?);
     if message.kind == Kind::CompareAndSwap {
         let (compare, new) = message.data.split_at(bytes);
@@ -55,18 +48,32 @@ pub(super) fn execute(memory: &Memory, at: i64, message: &Message<'_>, basic: &D
     })
 }
 
+/// Where the elements of eight bytes lie that a message is about.
+pub(super) fn places(memory: &Memory, at: i64, message: &Message<'_>, basic: &Datatype) -> Result<Vec<i64>> {
+    whole_elements(basic, message)?;
+    let (start, bytes) = (message.start as usize, message.bytes as usize);
+    let mut places = Vec::with_capacity(bytes / WORD);
+    memory.datatype().layout().for_each_run(start, bytes, |place, length| {
+        places.extend((0..length).step_by(WORD).map(|offset| at + place + offset as i64));
+    });
+    match places.len() * WORD == bytes {
+        true => Ok(places),
+        false => Err(Error::new(ErrorClass::TYPE, "an accumulate of torn elements")),
+    }
+}
+
 /// What each place was before it was changed, packed.
-fn each(places: &[i64], change: impl Fn(usize, i64) -> u64) -> Vec<u8> {
+pub(super) fn each(places: &[i64], change: impl Fn(usize, i64) -> u64) -> Vec<u8> {
     places.iter().enumerate().flat_map(|(index, &place)| change(index, place).to_ne_bytes()).collect()
 }
 
 /// The element of this number among packed ones.
-fn word(packed: &[u8], index: usize) -> u64 {
+pub(super) fn word(packed: &[u8], index: usize) -> u64 {
     u64::from_ne_bytes(std::array::from_fn(|byte| packed[index * WORD + byte]))
 }
 
 /// Changes one element; what it was. Of one that is not aligned, which no device changes, not in one step.
-fn change(memory: &Memory, place: i64, change: impl Fn(u64) -> Option<u64>) -> u64 {
+pub(super) fn change(memory: &Memory, place: i64, change: impl Fn(u64) -> Option<u64>) -> u64 {
     if let Some(found) = memory.change_word(place, &change) {
         return found;
     }

@@ -1,5 +1,6 @@
 //! Epochs: which operations are allowed when, and what ends them (section 12.5).
 
+use super::lines::Behind;
 use super::lock::{LockKind, Waiting};
 use super::message::{Kind, Message};
 use super::{Window, take_one};
@@ -253,10 +254,18 @@ impl Window {
             return self.ask(engine, target, Kind::Unlock, 0);
         }
         self.epochs.own = false;
-        self.incoming.own_lock = false;
-        self.incoming.lock.release(target);
-        self.grant_locks(engine);
+        match self.is_in_line(target) {
+            true => self.wait_in_line(engine, target, Behind::Unlock),
+            false => self.release_own_lock(engine),
+        }
         Ok(())
+    }
+
+    /// Everything that this process did to its own window under its lock is done.
+    pub(super) fn release_own_lock(&mut self, engine: &mut Engine) {
+        self.incoming.own_lock = false;
+        self.incoming.lock.release(self.rank.0);
+        self.grant_locks(engine);
     }
 
     /// `MPI_Win_unlock`: over once the target is settled.
@@ -375,7 +384,10 @@ impl Window {
         };
         of_all(targets, |target| {
             if target == self.rank.0 {
-                *self.incoming.completes.entry(target).or_default() += 1;
+                match self.is_in_line(target) {
+                    true => self.wait_in_line(engine, target, Behind::Complete),
+                    false => *self.incoming.completes.entry(target).or_default() += 1,
+                }
                 return Ok(());
             }
             // Executed after everything else, so the target knows that all is there.

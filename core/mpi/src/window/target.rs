@@ -1,13 +1,14 @@
 //! The target's part: taking messages in, executing them in order, answering.
 
+use super::lines::{Behind, End, Line};
 use super::lock::{Lock, LockKind, Waiting};
 use super::message::{Kind, Message};
 use super::{Counts, Window};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use weft_datatype::{RecvBuf, Scratch, SendBuf};
 use weft_engine::{Engine, Envelope, RequestId, Selector, SendMode, Started};
-use weft_types::{ErrorClass, Rank, Tag};
+use weft_types::{Error, ErrorClass, Rank, Tag};
 
 /// What others have asked of this process.
 #[derive(Debug, Default)]
@@ -19,7 +20,7 @@ pub(super) struct Incoming {
     /// What waits for such data.
     after_data: Vec<(u32, After)>,
     /// The first thing that went wrong with an origin's messages and was not told yet.
-    failures: Vec<(u32, ErrorClass)>,
+    pub(super) failures: Vec<(u32, ErrorClass)>,
     pub(super) lock: Lock,
     /// Whether this process itself holds the lock of its window.
     pub(super) own_lock: bool,
@@ -27,6 +28,8 @@ pub(super) struct Incoming {
     pub(super) posts: Counts,
     /// Access epochs to this process that are over.
     pub(super) completes: Counts,
+    /// What waits for the own device, and behind what does, by origin.
+    pub(super) lines: BTreeMap<u32, Line>,
 }
 
 #[derive(Debug)]
@@ -80,16 +83,23 @@ impl Window {
             let Some(arrival) = self.incoming.inbox.pop_front() else { break };
             moved = true;
             if engine.take(arrival.request).error.is_none() {
-                let whole = arrival.room.send_buf(0, arrival.room.len());
-                match whole.as_slice().and_then(Message::parse) {
-                    Some(message) => self.obey(engine, arrival.source, &message),
-                    // What it would be answered cannot be known: it and whoever waits for it hear that it is lost.
-                    None => engine
-                        .broken(self.group.peer(Rank(arrival.source)), "a one-sided message that is none"),
+                match self.is_in_line(arrival.source) {
+                    true => self.wait_in_line(engine, arrival.source, Behind::Message(arrival.room)),
+                    false => self.read(engine, arrival.source, &arrival.room),
                 }
             }
         }
         moved | self.place_data(engine)
+    }
+
+    /// Reads and executes one message of another process.
+    pub(super) fn read(&mut self, engine: &mut Engine, source: u32, room: &Arc<Scratch>) {
+        let whole = room.send_buf(0, room.len());
+        match whole.as_slice().and_then(Message::parse) {
+            Some(message) => self.obey(engine, source, &message),
+            // What it would be answered cannot be known: it and whoever waits for it hear that it is lost.
+            None => engine.broken(self.group.peer(Rank(source)), "a one-sided message that is none"),
+        }
     }
 
     fn place_data(&mut self, engine: &mut Engine) -> bool {
@@ -136,6 +146,17 @@ impl Window {
 
     /// Executes one message of another process.
     fn obey(&mut self, engine: &mut Engine, source: u32, message: &Message<'_>) {
+        match self.exposure.for_device(message) {
+            Ok(None) => {}
+            Ok(Some(changing)) => {
+                let end = match message.kind {
+                    Kind::Accumulate => End::Later,
+                    _ => End::Back(message.id),
+                };
+                return self.change_in_line(source, changing, end);
+            }
+            Err(error) => return self.refuse(engine, source, message, &error),
+        }
         match message.kind {
             Kind::Put | Kind::Accumulate => {
                 if let Err(error) = self.exposure.execute(message) {
@@ -165,6 +186,15 @@ impl Window {
                 self.grant_locks(engine);
             }
             Kind::Post => *self.incoming.posts.entry(source).or_default() += 1,
+        }
+    }
+
+    /// An accumulating message could not be executed.
+    fn refuse(&mut self, engine: &mut Engine, source: u32, message: &Message<'_>, error: &Error) {
+        match message.kind {
+            Kind::Accumulate => self.incoming.failures.push((source, error.class())),
+            // Too few data tell the origin.
+            _ => self.send_back(engine, source, message.id, copy_of(&[])),
         }
     }
 
@@ -205,7 +235,7 @@ impl Window {
     }
 
     /// Sends what has its own memory.
-    fn send_back(&mut self, engine: &mut Engine, source: u32, id: u32, data: SendBuf) {
+    pub(super) fn send_back(&mut self, engine: &mut Engine, source: u32, id: u32, data: SendBuf) {
         if let Some(request) = self.start_back(engine, source, id, data) {
             engine.release(request);
         }
@@ -229,6 +259,7 @@ impl Window {
     /// Lets go of data of which this process has not heard yet that they are over, before the window goes: all members have come to
     /// its end, so they are.
     pub(super) fn release_data(&mut self, engine: &mut Engine) {
+        self.release_lines(engine);
         self.incoming.data.drain(..).for_each(|(_, request)| engine.release(request));
     }
 }

@@ -381,6 +381,21 @@ impl<T: Transport> Transport for Faulty<T> {
         self.tried(peer, |below| below.atomic(peer, at, operation, token))
     }
 
+    fn changes_own(&mut self) -> bool {
+        self.inner.changes_own()
+    }
+
+    fn change_own(&mut self, at: RemoteMemory, operation: Atomic, token: Token) -> Result<(), Refused> {
+        // No network is between, so no way wears out.
+        let me = self.me;
+        self.admit(me)?;
+        self.inner.change_own(at, operation, token)?;
+        let between = self.peers.entry(me.0).or_default();
+        between.begun += 1;
+        between.refusals = None;
+        Ok(())
+    }
+
     fn flush(&mut self, peer: PeerId, token: Token) -> Result<(), Refused> {
         self.tried(peer, |below| below.flush(peer, token))
     }

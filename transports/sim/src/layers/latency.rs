@@ -383,6 +383,15 @@ impl<T: Transport> Transport for Late<T> {
         self.operate(peer, 8, Some(token), false, |below| below.atomic(peer, at, operation, token))
     }
 
+    fn changes_own(&mut self) -> bool {
+        self.inner.changes_own()
+    }
+
+    fn change_own(&mut self, at: RemoteMemory, operation: Atomic, token: Token) -> Result<(), Refused> {
+        // It is between the device and its own memory, where the network has no part.
+        self.inner.change_own(at, operation, token)
+    }
+
     fn flush(&mut self, peer: PeerId, token: Token) -> Result<(), Refused> {
         self.operate(peer, 0, Some(token), false, |below| below.flush(peer, token))
     }

@@ -402,6 +402,16 @@ impl<T: Transport> Transport for Traced<T> {
         Ok(())
     }
 
+    fn changes_own(&mut self) -> bool {
+        self.inner.changes_own()
+    }
+
+    fn change_own(&mut self, at: RemoteMemory, operation: Atomic, token: Token) -> Result<(), Refused> {
+        self.inner.change_own(at, operation, token)?;
+        self.note(|tape| tape.atomic(tape.me, at, operation, token));
+        Ok(())
+    }
+
     fn flush(&mut self, peer: PeerId, token: Token) -> Result<(), Refused> {
         self.inner.flush(peer, token)?;
         let nothing = RemoteRun { memory: RemoteMemory { address: 0, key: 0 }, length: 0 };

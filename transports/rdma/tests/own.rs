@@ -49,18 +49,18 @@ fn own_changes_and_those_of_others_lose_nothing_of_each_other() {
         let mut random = Random::new(seed);
         let (mut begun, mut found) = ([0; 2], BTreeSet::new());
         while found.len() < 2 * EACH as usize {
-            for process in 0..2 {
+            for (process, begun) in begun.iter_mut().enumerate() {
                 let add = Atomic::FetchAdd(1);
-                let token = Token(begun[process]);
+                let token = Token(*begun);
                 let end = &mut fabric.ends[process];
-                if begun[process] < EACH
+                if *begun < EACH
                     && match process {
                         0 => end.change_own(words.at(0), add, token),
                         _ => end.atomic(PeerId(0), words.at(0), add, token),
                     }
                     .is_ok()
                 {
-                    begun[process] += 1;
+                    *begun += 1;
                 }
                 for done in ended(&mut fabric, process) {
                     let Outcome::Done(value) = done.outcome else { panic!("seed {seed}: a sum has failed") };

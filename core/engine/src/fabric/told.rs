@@ -206,7 +206,26 @@ impl Fabric {
             costs(&can, &capabilities, kept)
         });
         lines.extend(long_messages(said, costs.as_ref(), eager));
+        lines.extend(can.map(|can| format!("numbers of 8 bytes in windows: {}", numbers(&can))));
         lines
+    }
+}
+
+/// Who changes them, in words: what others do to them with one operation, and what the owner does.
+fn numbers(can: &ZeroCopy) -> &'static str {
+    match can {
+        ZeroCopy { atomics: true, atomic_with_packets: true, .. } => {
+            "single ones by the target's device, in its calls of MPI; others by messages"
+        }
+        ZeroCopy { atomics: true, atomic_with_processors: true, .. } => {
+            "single ones by the target's device, at any moment; others by messages"
+        }
+        ZeroCopy { atomics: true, .. } => {
+            "single ones by the target's device, at any moment, and all others by it for the target, in parts of at most 4 KiB or where \
+             mpi_accumulate_granularity is 1 to 8 or weft_device_atomics is \"true\", if the device reaches itself; otherwise by messages, as its \
+             atomics exclude each other alone"
+        }
+        _ => "by messages, as the device has no atomics",
     }
 }
 

@@ -146,6 +146,11 @@ fn the_emulator_tells_what_its_own_costs_lead_to() {
     let told = fabric.protocols(Rendezvous::Auto, 64 << 10, true).join("\n");
     assert_eq!(told.contains("read by the receiver"), plan.read, "{told}");
     assert!(told.contains("up to 64 KiB"), "{told}");
+    assert!(
+        told.contains(
+            "numbers of 8 bytes in windows: single ones by the target's device, in its calls of MPI"
+        )
+    );
     let read = fabric.protocols(Rendezvous::Read, 64 << 10, true).join("\n");
     assert!(read.contains("longer: announced, then read by the receiver"), "{read}");
 }

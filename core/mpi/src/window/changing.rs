@@ -187,25 +187,9 @@ impl Changing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::window::Extent;
-    use crate::window::exposure::Exposure;
     use crate::window::message::Shape;
+    use crate::window::steps::tests::{WORDS, exposure, image, message};
     use proptest::prelude::*;
-
-    const WORDS: usize = 6;
-
-    /// A window whose device is atomic among its own operations alone, or that has none.
-    fn exposure(memory: &Memory, changes: Changes) -> Exposure {
-        let byte = predefined(abi::MPI_BYTE).expect("predefined");
-        let extent = Extent { size: (WORDS * WORD) as u64, unit: 1, changes };
-        Exposure::fixed(memory.retyped(&byte), extent)
-    }
-
-    fn image(memory: &Memory) -> Vec<u8> {
-        let mut all = vec![0; WORDS * WORD];
-        memory.send_view(0, 0, all.len() as u64).pack(0, &mut all);
-        all
-    }
 
     /// What the device does to memory.
     fn do_it(memory: &Memory, it: Try) -> u64 {
@@ -235,11 +219,6 @@ mod tests {
             let found = do_it(memory, it);
             changing.found(it, found).expect("legal");
         }
-    }
-
-    fn message(kind: Kind, op: u32, basic: u32, data: &[u8]) -> Message<'_> {
-        let bytes = if kind == Kind::CompareAndSwap { data.len() / 2 } else { data.len() } as u64;
-        Message { op, basic, count: bytes / 8, bytes, data, ..Message::bare(kind, op, 0) }
     }
 
     const OPS: [u32; 9] = [

@@ -22,7 +22,7 @@ const DEPTH: usize = 16;
 /// What one origin waits for here.
 #[derive(Debug, Default)]
 pub(super) struct Line {
-    at_work: Option<Work>,
+    at_work: Option<Box<Work>>,
     behind: VecDeque<Behind>,
 }
 
@@ -32,7 +32,7 @@ pub(super) enum Behind {
     /// A message.
     Message(Arc<Scratch>),
     /// An operation for the device.
-    Changes(Changing, End),
+    Changes(Box<Work>),
     /// This process lets its own lock go.
     Unlock,
     /// An access epoch of this process to itself is over.
@@ -52,7 +52,7 @@ pub(super) enum End {
 
 /// An operation under way.
 #[derive(Debug)]
-struct Work {
+pub(super) struct Work {
     changing: Changing,
     end: End,
     /// What the device has, the oldest first; what each finds goes to a word of the room in turn.
@@ -129,7 +129,7 @@ impl Window {
 
     /// What an accumulating message asks for, with nothing of its origin before it, is the device's: it begins in the next round.
     pub(super) fn change_in_line(&mut self, origin: u32, changing: Changing, end: End) {
-        self.incoming.lines.entry(origin).or_default().at_work = Some(Work::new(changing, end));
+        self.incoming.lines.entry(origin).or_default().at_work = Some(Box::new(Work::new(changing, end)));
     }
 
     /// Moves everything that waits for the device; true when something moved.
@@ -151,12 +151,12 @@ impl Window {
                     line.at_work = Some(work);
                     return moved;
                 }
-                self.over(engine, origin, work);
+                self.over(engine, origin, *work);
                 continue;
             }
             moved = true;
             match line.behind.pop_front() {
-                Some(Behind::Changes(changing, end)) => line.at_work = Some(Work::new(changing, end)),
+                Some(Behind::Changes(work)) => line.at_work = Some(work),
                 Some(Behind::Message(room)) => self.read(engine, origin, &room),
                 Some(Behind::Unlock) => self.release_own_lock(engine),
                 Some(Behind::Complete) => *self.incoming.completes.entry(origin).or_default() += 1,
@@ -197,8 +197,8 @@ impl Window {
     ) -> Result<()> {
         if let Some(changing) = self.exposure.for_device(message)? {
             operation.left.fetch_add(1, Ordering::Relaxed);
-            let end = End::Own(Arc::clone(operation), room);
-            self.wait_in_line(engine, self.rank.0, Behind::Changes(changing, end));
+            let work = Work::new(changing, End::Own(Arc::clone(operation), room));
+            self.wait_in_line(engine, self.rank.0, Behind::Changes(Box::new(work)));
             return Ok(());
         }
         let old = self.exposure.execute(message)?;

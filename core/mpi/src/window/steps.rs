@@ -87,28 +87,28 @@ pub(super) fn change(memory: &Memory, place: i64, change: impl Fn(u64) -> Option
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::window::Extent;
     use crate::window::exposure::Exposure;
     use crate::window::message::Shape;
     use weft_engine::Changes;
 
-    const WORDS: usize = 6;
+    pub(in crate::window) const WORDS: usize = 6;
 
-    fn exposure(memory: &Memory, changes: Changes) -> Exposure {
+    pub(in crate::window) fn exposure(memory: &Memory, changes: Changes) -> Exposure {
         let byte = predefined(abi::MPI_BYTE).expect("predefined");
         let extent = Extent { size: (WORDS * WORD) as u64, unit: 1, changes };
         Exposure::fixed(memory.retyped(&byte), extent)
     }
 
-    fn image(memory: &Memory) -> Vec<u8> {
+    pub(in crate::window) fn image(memory: &Memory) -> Vec<u8> {
         let mut all = vec![0; WORDS * WORD];
         memory.send_view(0, 0, all.len() as u64).pack(0, &mut all);
         all
     }
 
-    fn message(kind: Kind, op: u32, basic: u32, data: &[u8]) -> Message<'_> {
+    pub(in crate::window) fn message(kind: Kind, op: u32, basic: u32, data: &[u8]) -> Message<'_> {
         let bytes = if kind == Kind::CompareAndSwap { data.len() / 2 } else { data.len() } as u64;
         Message { op, basic, count: bytes / 8, bytes, data, ..Message::bare(kind, op, 0) }
     }

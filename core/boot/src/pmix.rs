@@ -1,7 +1,6 @@
 //! Joining a job that a PMIx launcher started: Slurm's `srun --mpi=pmix`, Open MPI's `mpirun`, `prterun`.
 //!
-//! The library behind `weft-pmix` speaks the protocol; what a job of Weft needs of it is here. Values are collected by the fences of
-//! jobs of up to [`MOST_COLLECTED`] processes, and fetched from the node of their process when first asked for in larger ones.
+//! The library behind `weft-pmix` speaks the protocol; what a job of Weft needs of it is here.
 
 use std::env;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -9,7 +8,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, bind, socket};
 use nix::unistd::geteuid;
-use weft_pmix::{Exchange, Fact, Failure, MAX_KEY, Refusal, Value};
+use weft_pmix::{Fact, Failure, MAX_KEY, Refusal, Value};
 use weft_types::{Error, ErrorClass, Result};
 
 use crate::foreign::{Said, meet};
@@ -17,10 +16,6 @@ use crate::job::{Job, LauncherKind};
 use crate::kinds::{NodeKinds, through_store};
 use crate::launcher::{Aborter, Launcher, check_words};
 use crate::nodes::Nodes;
-
-/// Processes up to which a fence brings what all have put to all nodes: some 300 bytes of each, so a megabyte a node, for which no
-/// first contact waits. A job beyond must not hold what grows with it everywhere, and most of its processes talk to few.
-const MOST_COLLECTED: u32 = 4096;
 
 /// The library knows no limit; what Weft says of a process is far below.
 const MAX_VALUE: usize = 4096;
@@ -77,7 +72,7 @@ fn fingerprint(bytes: &[u8]) -> u64 {
 
 /// Joins the job; collective over it.
 pub(crate) fn join(place: Place) -> Result<(Job, Box<dyn Launcher>)> {
-    let mut client = weft_pmix::Client::join().map_err(|failure| {
+    let client = weft_pmix::Client::join().map_err(|failure| {
         let (why, remedy) = match failure {
             Failure::NoLibrary(why) => (why, "Otherwise start it"),
             Failure::Refused(refusal) => (
@@ -104,9 +99,6 @@ pub(crate) fn join(place: Place) -> Result<(Job, Box<dyn Launcher>)> {
     let size = number(client.fact(Fact::Size)).and_then(|size| u32::try_from(size).ok());
     let size = size.filter(|&size| size > 0).ok_or_else(|| missing("how many processes the job has"))?;
     let small = |value: Option<Value>| number(value).and_then(|number| i32::try_from(number).ok());
-    if size > MOST_COLLECTED {
-        client.exchange_by(Exchange::Direct);
-    }
     let said = Said {
         rank: client.rank(),
         size,

@@ -76,7 +76,7 @@ fn open_mpi_and_prrte_start_weft_ranks() {
         assert_said(&under(&launcher, 4, "share"), 4, "shares memory with 4 ranks", by);
         assert_said(&under(&launcher, 1, "share"), 1, "shares memory with 1 ranks", by);
         assert_said(&under(&launcher, 4, "names"), 4, "knows all names", by);
-        assert_said(&under(&launcher, 3, "direct"), 3, "fetched what it asked for", by);
+        assert_said(&under(&launcher, 3, "longest"), 3, "knows the longest values", by);
         assert_said(&under(&launcher, 2, "threads"), 2, "threads that take no signals", by);
     }
 }
@@ -163,7 +163,7 @@ fn slurm_starts_weft_ranks_by_pmix_and_by_pmi() {
         if mpi == "pmix" {
             assert_eq!(outcome.code, 21, "{mpi}: {outcome:?}");
             assert_said(&under(mpi, 2, 3, "child"), 3, "by=Singleton", srun);
-            assert_said(&under(mpi, 3, 4, "direct"), 4, "fetched what it asked for", srun);
+            assert_said(&under(mpi, 3, 4, "longest"), 4, "knows the longest values", srun);
             assert_said(&under(mpi, 1, 1, "no-names"), 3, "this launcher has no name service", srun);
             // The others, on both nodes, would sleep for a minute.
             assert_ne!(under(mpi, 2, 4, "outlive 1").code, 0);

@@ -8,9 +8,6 @@ use std::fmt;
 use std::mem::MaybeUninit;
 use std::ptr::{null, null_mut};
 
-/// Seconds that a value of another process is waited for when its node is asked for it.
-const PATIENCE: c_int = 60;
-
 /// What the library refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
@@ -80,15 +77,6 @@ pub enum Fact {
     ProcessMapping,
 }
 
-/// How values come to the processes that ask for them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exchange {
-    /// A fence brings all values to all nodes.
-    Collected,
-    /// A value is fetched from the node of its process when it is first asked for.
-    Direct,
-}
-
 /// Whether libpmix can be opened here: its name and version, or why not and what to do. Opens it.
 pub fn version() -> Result<String, String> {
     library().map(Library::version).map_err(str::to_owned)
@@ -98,7 +86,6 @@ pub fn version() -> Result<String, String> {
 pub struct Client {
     library: &'static Library,
     own: pmix_proc,
-    exchange: Exchange,
 }
 
 impl fmt::Debug for Client {
@@ -124,7 +111,7 @@ impl Client {
             scope.spawn(init).join()
         });
         let status = status.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        let client = Client { library, own, exchange: Exchange::Collected };
+        let client = Client { library, own };
         match status {
             PMIX_SUCCESS => Ok(client),
             status => Err(Failure::Refused(client.refusal("PMIx_Init", status))),
@@ -143,11 +130,6 @@ impl Client {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Says how values come to others; the same at all processes, before the first fence.
-    pub fn exchange_by(&mut self, exchange: Exchange) {
-        self.exchange = exchange;
-    }
-
     /// The library's name and version.
     pub fn version(&self) -> String {
         self.library.version()
@@ -160,12 +142,12 @@ impl Client {
             Fact::Universe => PMIX_UNIV_SIZE,
             Fact::ProcessMapping => PMIX_ANL_MAP,
         };
-        self.ask(PMIX_RANK_WILDCARD, key, &immediately()).ok().flatten()
+        self.ask(PMIX_RANK_WILDCARD, key).ok().flatten()
     }
 
     /// Which program of the command line this process runs; `None` where the launcher does not tell it.
     pub fn appnum(&self) -> Option<Value> {
-        self.ask(self.own.rank, PMIX_APPNUM, &immediately()).ok().flatten()
+        self.ask(self.own.rank, PMIX_APPNUM).ok().flatten()
     }
 
     /// The names of the job's nodes, in an order that is the same at all processes.
@@ -210,10 +192,9 @@ impl Client {
         // SAFETY: no arguments.
         let status = unsafe { (self.library.PMIx_Commit)() };
         self.check("PMIx_Commit", status)?;
-        let wishes = match self.exchange {
-            Exchange::Collected => vec![info(PMIX_COLLECT_DATA, flag())],
-            Exchange::Direct => Vec::new(),
-        };
+        // What processes of other nodes have put is brought here: a value that is fetched later would have a server keep all that its
+        // process had put by then, and not see what comes after it.
+        let wishes = [info(PMIX_COLLECT_DATA, flag())];
         // SAFETY: no list of processes means all of the job; the wishes live until the call returns.
         let status = unsafe { (self.library.PMIx_Fence)(null(), 0, wishes.as_ptr(), wishes.len()) };
         self.check("PMIx_Fence", status)
@@ -222,15 +203,11 @@ impl Client {
     /// What process `rank` has put under `key` before the last fence; `None` where it has not.
     pub fn get(&self, rank: u32, key: &str) -> Result<Option<String>, Refusal> {
         let key = self.key("PMIx_Get", key)?;
-        let wishes = match self.exchange {
-            Exchange::Collected => immediately(),
-            Exchange::Direct => [info(PMIX_TIMEOUT, integer(PATIENCE))],
-        };
-        Ok(self.ask(rank, &key, &wishes)?.and_then(Value::text))
+        Ok(self.ask(rank, &key)?.and_then(Value::text))
     }
 
-    fn ask(&self, rank: u32, key: &CStr, wishes: &[pmix_info]) -> Result<Option<Value>, Refusal> {
-        let whose = proc(&self.own.nspace, rank);
+    fn ask(&self, rank: u32, key: &CStr) -> Result<Option<Value>, Refusal> {
+        let (whose, wishes) = (proc(&self.own.nspace, rank), immediately());
         let mut value: *mut pmix_value = null_mut();
         // SAFETY: a process, a key and wishes, which live until the call returns, and a place for a value that becomes ours.
         let status = unsafe {
@@ -428,10 +405,6 @@ fn nothing() -> pmix_value {
 
 fn flag() -> pmix_value {
     pmix_value { r#type: PMIX_BOOL, data: pmix_value_data { flag: true } }
-}
-
-fn integer(number: c_int) -> pmix_value {
-    pmix_value { r#type: PMIX_INT, data: pmix_value_data { integer: number } }
 }
 
 /// A text that is lent: such a value is never destructed.

@@ -8,7 +8,7 @@ mod client;
 mod library;
 mod sys;
 
-pub use client::{Aborter, Client, Exchange, Fact, Failure, Refusal, Value, version};
+pub use client::{Aborter, Client, Fact, Failure, Refusal, Value, version};
 
 /// Longest key and longest name of a service, in bytes.
 pub const MAX_KEY: usize = sys::PMIX_MAX_KEYLEN;

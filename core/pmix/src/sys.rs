@@ -45,7 +45,6 @@ pub(crate) const PMIX_APPNUM: &CStr = c"pmix.appnum";
 pub(crate) const PMIX_ANL_MAP: &CStr = c"pmix.anlmap";
 pub(crate) const PMIX_COLLECT_DATA: &CStr = c"pmix.collect";
 pub(crate) const PMIX_IMMEDIATE: &CStr = c"pmix.immediate";
-pub(crate) const PMIX_TIMEOUT: &CStr = c"pmix.timeout";
 
 /// `pmix_proc_t`
 #[repr(C)]

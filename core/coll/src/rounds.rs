@@ -28,6 +28,7 @@ mod cores;
 mod cut;
 mod long;
 mod script;
+mod ways;
 
 pub use contest::{Contest, Course, Plan, is_contested};
 pub use cores::Cores;
@@ -35,6 +36,9 @@ pub use cut::{Room, is_one_round, is_sooner_by_messages};
 pub use long::{BlockingRun, Desk};
 use script::{Own, Phase};
 pub use script::{Script, is_fetched, others_in_turn};
+pub use ways::{
+    NodeAlgorithm, NodeCall, RankedWay, Standing, Told, Way, all as all_ways, goes_by_messages, rank_on_node,
+};
 
 /// Rounds that a member writes before it reads the first of them; below the number of cells. More than two would only push
 /// what was written out of the nearest cache before it is read.
@@ -96,6 +100,21 @@ impl Shape {
             // One for each of the others.
             Shape::Scatter { .. } | Shape::Alltoall | Shape::ReduceScatter => u64::from(members.max(2) - 1),
             _ => 1,
+        }
+    }
+
+    /// The operation's name in the registry.
+    pub const fn operation(self) -> &'static str {
+        match self {
+            Shape::Barrier => "barrier",
+            Shape::Bcast { .. } => "bcast",
+            Shape::Gather { .. } => "gather",
+            Shape::Scatter { .. } => "scatter",
+            Shape::Allgather => "allgather",
+            Shape::Alltoall => "alltoall",
+            Shape::Reduce { .. } => "reduce",
+            Shape::Allreduce => "allreduce",
+            Shape::ReduceScatter => "reduce_scatter",
         }
     }
 

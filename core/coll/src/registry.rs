@@ -30,8 +30,7 @@ pub struct Algorithm {
 pub enum Parameter {
     /// Bytes of a segment; otherwise those of which the formula says the least time.
     Segment,
-    /// Exchanges under way at a time; otherwise [`Model::window`], since the formula only finds that more are better: what they
-    /// take of the receivers' memory it does not know.
+    /// Exchanges under way at a time; otherwise those of which the model says that more gain nothing.
     Window,
 }
 
@@ -66,6 +65,12 @@ impl Algorithm {
             return None;
         }
         model.segment.or_else(|| self.tuned(call, group, model).0)
+    }
+
+    /// Exchanges that it has under way at a time; `None` if it knows no window. The same at all ranks.
+    pub fn window(&self, call: &Call<'_>, group: Group, model: &Model) -> Option<usize> {
+        let has_one = self.parameters.contains(&Parameter::Window);
+        has_one.then(|| model.window(group.size, algorithms::bytes_of(call)))
     }
 
     /// The segment of which the formula says the least time, if there is a choice, and that time.

@@ -30,6 +30,7 @@ pub use verdict::{OnNode, decide_on_node};
 pub(crate) use verdict::{verdict, verdict_inter, verdict_neighbor};
 
 use crate::algorithms;
+use crate::call::{Call, Group};
 use crate::inter::{self, InterAlgorithm};
 use crate::model::Model;
 use crate::neighbor::{self, NeighborAlgorithm};
@@ -175,7 +176,7 @@ impl Rule {
     /// The model with the rule's parameters.
     pub fn adjust(&self, model: &Model) -> Model {
         let segment = self.segment.or(model.segment);
-        let window = self.window.unwrap_or(model.window);
+        let window = self.window.or(model.window);
         Model { segment, window, ..model.clone() }
     }
 
@@ -281,6 +282,21 @@ impl Rules {
         self.0.iter()
     }
 
+    /// These and, behind them, others.
+    pub fn then(&self, others: &Rules) -> Rules {
+        Rules(self.0.iter().chain(&others.0).cloned().collect())
+    }
+
+    /// Whether one that fits a call names a way inside a node for which members need memory for long payloads, however short the call is.
+    pub fn want_slots(&self, call: &Call<'_>, group: Group, model: &Model) -> bool {
+        let bytes = algorithms::bytes_of(call) as u64;
+        let wants = |rule: &Rule| match rule.algorithm {
+            Named::OnNode(algorithm) => !rule.forbids && algorithm.way.needs_slots(),
+            _ => false,
+        };
+        self.0.iter().any(|rule| wants(rule) && rule.fits(call.name(), group.size, bytes, model))
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -290,18 +306,25 @@ impl Rules {
 impl Rules {
     /// Whether some collective of chapter 6 on an intracommunicator of so many ranks could be decided by a rule.
     pub fn concern(&self, ranks: u32) -> bool {
-        let concerns = |rule: &Rule| {
-            matches!(rule.algorithm, Named::Collective(_) | Named::OnNode(_))
-                && rule.ranks.holds(u64::from(ranks))
-        };
-        self.0.iter().any(concerns)
+        self.name_algorithms(ranks) || self.concern_nodes(ranks)
+    }
+
+    /// The same of a rule that names an algorithm of messages.
+    pub fn name_algorithms(&self, ranks: u32) -> bool {
+        let names = |rule: &&Rule| matches!(rule.algorithm, Named::Collective(_));
+        self.0.iter().filter(names).any(|rule| rule.ranks.holds(u64::from(ranks)))
+    }
+
+    fn concern_nodes(&self, ranks: u32) -> bool {
+        let names = |rule: &&Rule| matches!(rule.algorithm, Named::OnNode(_));
+        self.0.iter().filter(names).any(|rule| rule.ranks.holds(u64::from(ranks)))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::call::{Block, Call, Group, Vector};
+    use crate::call::{Block, Vector};
     use crate::registry::{choose_by, plan_by};
     use crate::{Partition, registry};
     use proptest::prelude::*;
@@ -434,6 +457,7 @@ mod tests {
             bytes: vector.bytes(),
             element: 8,
             in_place: false,
+            blocking: true,
             room: Room::alike(64 << 10, false),
         };
         let told = |text: &str| {

@@ -75,7 +75,15 @@ fn run(seats: &[u32], (shape, bytes, in_place): (Shape, usize, bool), room: Room
 }
 
 fn call(shape: Shape, bytes: usize, in_place: bool, room: Room, members: usize) -> NodeCall {
-    NodeCall { shape, members: members as u32, bytes: bytes as u64, element: 8, in_place, room }
+    NodeCall {
+        shape,
+        members: members as u32,
+        bytes: bytes as u64,
+        element: 8,
+        in_place,
+        blocking: true,
+        room,
+    }
 }
 
 /// Members on cores of their own, sharing cores evenly, and unevenly.

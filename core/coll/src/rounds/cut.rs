@@ -192,7 +192,7 @@ impl Cut {
         room: Room,
     ) -> Cut {
         let blocks = shape.blocks(members);
-        let call = NodeCall { shape, members, bytes, element, in_place, room };
+        let call = NodeCall { shape, members, bytes, element, in_place, blocking: true, room };
         let way = payload_way(&call);
         let course = if room.told.is_nothing() { None } else { course(&call) };
         let (two_phases, exchanges) = match way {

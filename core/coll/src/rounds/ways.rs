@@ -10,6 +10,7 @@ use super::cut::{
     is_measured_exchanged, longest_by_cores, second_wait,
 };
 use super::{Course, Room, Shape, is_contested, is_sooner_by_messages};
+use crate::call::Call;
 use crate::registry::Parameter;
 use std::num::NonZeroU64;
 
@@ -33,6 +34,11 @@ pub enum Way {
 impl Way {
     const fn bit(self) -> u8 {
         1 << self as u8
+    }
+
+    /// Whether members need memory for long payloads for it, however short a call is.
+    pub const fn needs_slots(self) -> bool {
+        matches!(self, Way::TwoPhases | Way::Exchanged | Way::ByCores)
     }
 }
 
@@ -67,11 +73,6 @@ impl Told {
         self == Told::default()
     }
 
-    /// Whether a way is named that needs memory for long payloads, however short the call is.
-    pub fn needs_slots(self) -> bool {
-        matches!(self.way, Some(Way::TwoPhases | Way::Exchanged | Way::ByCores))
-    }
-
     /// Bytes of the longest piece, of at most `fits`, in whole elements.
     pub(super) fn longest(self, fits: u64, element: u64) -> u64 {
         match self.piece {
@@ -104,6 +105,8 @@ pub struct NodeCall {
     pub element: u64,
     /// Whether what members contribute lies where the result will.
     pub in_place: bool,
+    /// Whether it is a blocking call, which its members attend to.
+    pub blocking: bool,
     /// What they have to write to.
     pub room: Room,
 }
@@ -283,6 +286,12 @@ const WORDS: u128 = 2;
 const WORDS_OF_REDUCTION: u128 = 3;
 
 impl NodeCall {
+    /// A call of so many members of one node; `None` for what has no ways there.
+    pub fn of(call: &Call<'_>, members: u32, blocking: bool, room: Room) -> Option<NodeCall> {
+        let (shape, bytes, element, in_place) = Shape::of(call)?;
+        Some(NodeCall { shape, members, bytes, element, in_place, blocking, room })
+    }
+
     fn bytes(&self) -> u128 {
         u128::from(self.bytes)
     }
@@ -441,7 +450,8 @@ static WAYS: &[NodeAlgorithm] = &[
         restriction: "members that can read one another's memory, blocking calls from 4 KiB, alltoall not in place; tried from 16 to 128 KiB, by the \
                       operation",
         can: |call| {
-            call.bytes >= READ_FROM
+            call.blocking
+                && call.bytes >= READ_FROM
                 && call.has_parts(call.members)
                 && !(call.in_place && matches!(call.shape, Shape::Alltoall))
         },

@@ -150,7 +150,10 @@ impl Model {
     fn far_exchange(&self, size: u32, bytes: f64) -> (f64, f64) {
         let (link, _) = self.slowest(size / 2, None, size);
         let fullest = self.layout.levels.first().map_or(1, |level| level.groups.fullest(size));
-        (far(link, 1.0, f64::from(fullest), bytes), link.latency + bytes * link.per_byte)
+        // Whom it waits for may have to come to its core first.
+        let turn = if self.ranks_per_core > 1.0 { self.ranks_per_core * self.per_switch } else { 0.0 };
+        let way = link.latency + bytes * link.per_byte + turn;
+        (far(link, 1.0, f64::from(fullest), bytes), way)
     }
 
     /// Exchanges of `bytes` that each of `size` ranks has under way at a time. So many that one is awaited no longer than the others take, and four times
@@ -300,7 +303,9 @@ impl<'m> Estimate<'m> {
         let sharing = (injectors / f64::from(distance)).max(1.0) * children;
         let alone =
             (children - 1.0) * (link.overhead + bytes * link.per_byte_of_processor()) + bytes * link.per_byte;
-        let shared = sharing * (link.shared_per_message + bytes * link.shared_per_byte);
+        let each = link.shared_per_message + bytes * link.shared_per_byte;
+        // The last one is on its way when all others have passed the adapter.
+        let shared = (sharing - 1.0) * each + each.max(bytes * link.per_byte);
         self.path += link.latency + 2.0 * link.overhead + alone.max(shared);
         self.count(families * children, families * children * bytes, 0.0);
     }

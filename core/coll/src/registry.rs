@@ -55,7 +55,7 @@ impl Algorithm {
         }
     }
 
-    fn time<'m>(&self, call: &Call<'_>, group: Group, model: &'m Model) -> Estimate<'m> {
+    pub(crate) fn time<'m>(&self, call: &Call<'_>, group: Group, model: &'m Model) -> Estimate<'m> {
         self.tuned(call, group, model).1
     }
 

@@ -233,8 +233,11 @@ pub(super) fn payload_way(call: &NodeCall) -> Way {
     // What turns out not to be readable goes through payloads that all have a part in.
     let reads = told.way == Some(Way::Reading);
     let payloads = || {
-        let is_one =
-            move |way| !matches!(way, Way::Reading | Way::Messages) && !(reads && way == Way::ByCores);
+        let is_one = move |way| match way {
+            Way::Reading | Way::Messages => false,
+            Way::ByCores => !reads,
+            _ => true,
+        };
         WAYS.iter().filter(move |algorithm| is_one(algorithm.way))
     };
     if let Some(named) = payloads().find(|algorithm| told.way == Some(algorithm.way) && algorithm.can(call)) {

@@ -5,7 +5,8 @@
 //!
 //! Which way a call goes is the same at all members, because it follows from what the standard wants to be the same at all:
 //! the communicator, the operation, its bytes, and whether it reduces with a predefined operation on a predefined type.
-//! Blocking and nonblocking collectives never match (section 6.12), so they may go different ways.
+//! Blocking and nonblocking collectives never match (section 6.12), so they may go different ways. Rules, which all members have alike, can say
+//! otherwise (`weft_coll::rules`): a communicator with some asks them in each call.
 //!
 //! The cells are made late: a communicator's first calls go by messages; then rank 0 takes memory from the node's pool, and all
 //! agree by messages on where it is, or that one of them has none, and then the communicator stays with messages. Memory for

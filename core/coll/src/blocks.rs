@@ -171,24 +171,39 @@ fn parts(segments: Segments, whole: Range) -> Vec<Range> {
 /// first. What went to a rank there comes from it, with all that it had before, and is combined.
 pub(crate) fn reduce(b: &mut Builder, group: Group, root: u32, vector: Vector, in_place: bool, segment: u64) {
     let bytes = vector.bytes();
+    let (is_root, result) = (group.rank == root, Range::new(Buffer::Recv, 0, bytes));
+    let own = if is_root && in_place { result } else { Range::new(Buffer::Send, 0, bytes) };
+    add_reduce(b, group, root, vector.element, own, is_root.then_some(result), segment);
+}
+
+/// Appends such a reduction of every rank's `own`, elements of `element` bytes; at the root into `result`.
+pub(crate) fn add_reduce(
+    b: &mut Builder,
+    group: Group,
+    root: u32,
+    element: u64,
+    own: Range,
+    result: Option<Range>,
+    segment: u64,
+) {
+    let bytes = own.bytes;
     if bytes == 0 {
         return;
     }
     let rotation = Rotation { root, size: group.size };
-    let (is_root, result) = (group.rank == root, Range::new(Buffer::Recv, 0, bytes));
-    let own = if is_root && in_place { result } else { Range::new(Buffer::Send, 0, bytes) };
-    let segments = Segments::new(bytes, vector.element, segment, CHANNELS);
+    let segments = Segments::new(bytes, element, segment, CHANNELS);
     let rounds = Rounds::new(rotation.relative(group.rank), group.size);
     let takes = rounds.of(segments.count()).filter(|(given, _)| given.is_some()).count();
-    let whole = match (is_root, takes) {
-        (true, _) => result,
+    let whole = match (result, takes) {
+        (Some(result), _) => result,
         // It combines nothing.
-        (false, 0) => own,
-        (false, _) => b.operand_scratch(bytes),
+        (None, 0) => own,
+        (None, _) => b.operand_scratch(bytes),
     };
+    let lies_there = result == Some(own);
     let (own, whole) = (parts(segments, own), parts(segments, whole));
     // Whether what a rank has of a block is combined with what others had.
-    let mut is_combined = vec![is_root && in_place; own.len()];
+    let mut is_combined = vec![lies_there; own.len()];
     let mut rooms: Vec<Range> = Vec::new();
     let mut used = 0;
     for (given, taken) in rounds.of(segments.count()).rev() {
@@ -214,7 +229,7 @@ pub(crate) fn reduce(b: &mut Builder, group: Group, root: u32, vector: Vector, i
             b.send_on(number, rotation.absolute(to), mine);
         }
     }
-    if is_root && group.size == 1 {
+    if result.is_some() && group.size == 1 {
         own.into_iter().zip(whole).for_each(|(own, result)| b.copy(own, result));
     }
 }

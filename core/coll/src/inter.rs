@@ -12,7 +12,7 @@ pub use algorithms::{InterAlgorithm, OPERATIONS, all};
 use crate::call::{Block, Call, Group, Vector};
 use crate::model::Model;
 use crate::registry::plan;
-use crate::rules::{Rule, Rules};
+use crate::rules::{Rule, Rules, verdict_inter};
 use crate::schedule::Schedule;
 
 /// The two groups as a member sees them.
@@ -232,14 +232,14 @@ pub fn choose_inter<'r>(
     rules: &[&'r Rules],
 ) -> Option<InterChosen<'r>> {
     let alike = Alike::of(call, sides);
-    let told = rules.iter().find_map(|rules| rules.find_inter(call.name(), &alike, model));
-    match told {
-        Some((rule, algorithm)) => Some(InterChosen { algorithm, rule: Some(rule) }),
-        None => {
-            let &(algorithm, _) = rank_inter(call, sides, model).first()?;
-            Some(InterChosen { algorithm, rule: None })
-        }
+    let verdict = verdict_inter(rules, call.name(), &alike, model);
+    if let Some((rule, algorithm)) = verdict.named {
+        return Some(InterChosen { algorithm, rule: Some(rule) });
     }
+    let ranked = rank_inter(call, sides, model);
+    let allowed = ranked.iter().find(|(algorithm, _)| verdict.allows(algorithm));
+    let &(algorithm, _) = allowed.or(ranked.first())?;
+    Some(InterChosen { algorithm, rule: None })
 }
 
 /// All algorithms that can do a call, with their modelled seconds, cheapest first.

@@ -313,8 +313,19 @@ pub(crate) fn split_estimate(estimate: &mut Estimate<'_>, group: Group, model: &
     let across = stage_model(model, 0, f64::from(together));
     let vector = Vector { count: vector.count.div_ceil(u64::from(together)), ..vector };
     let call = Call::Allreduce { vector, in_place: true };
-    let part = least(&call, Group { rank: 0, size: nodes }, &across);
-    estimate.within(f64::from(together), &part);
+    let among = Group { rank: 0, size: nodes };
+    // Where what all ranks of a node send in a round has passed the adapter before an answer can come, one rank's round hides behind another's.
+    let link = &model.layout.levels[0].link;
+    let passes =
+        f64::from(together) * (link.shared_per_message + vector.bytes() as f64 * link.shared_per_byte);
+    if passes <= link.latency {
+        let alone = stage_model(model, 0, 1.0);
+        let part = choose(&call, among, &across).time(&call, among, &alone);
+        estimate.within(f64::from(together), &part);
+        estimate.work(passes);
+    } else {
+        estimate.within(f64::from(together), &least(&call, among, &across));
+    }
 }
 
 pub(crate) fn allgather_estimate(estimate: &mut Estimate<'_>, group: Group, model: &Model, bytes: u64) {

@@ -66,7 +66,7 @@ pub use model::{Estimate, Link, Model};
 pub use neighbor::{Grid, NeighborCall, plan_neighbor};
 pub use registry::{Algorithm, Parameter, plan, plan_among, plan_by, rank_algorithms};
 pub use reproducible::plan_reproducible;
-pub use rules::{Rule, Rules};
+pub use rules::{Rule, Rules, decide_on_node};
 pub use schedule::{
     Access, Buffer, Builder, Collective, Outline, Range, Schedule, ScratchNeed, Step, StepId,
 };

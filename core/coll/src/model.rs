@@ -102,8 +102,8 @@ pub struct Model {
     pub ranks_per_core: f64,
     /// Bytes of a segment where a message is passed on in segments; `None`: those of which an algorithm's formula says the least time.
     pub segment: Option<u64>,
-    /// Exchanges an all-to-all has under way at a time.
-    pub window: usize,
+    /// Exchanges an all-to-all has under way at a time; `None`: those of which the formula says that more gain nothing.
+    pub window: Option<usize>,
 }
 
 impl Default for Model {
@@ -116,7 +116,7 @@ impl Default for Model {
             per_switch: 1.5e-6,
             ranks_per_core: 1.0,
             segment: None,
-            window: 32,
+            window: None,
         }
     }
 }
@@ -137,10 +137,41 @@ pub(crate) const SEGMENTS: [u64; 12] = [
     1 << 10,
 ];
 
+/// Fewest and most exchanges of an all-to-all under way at a time, unless a rule says otherwise.
+const WINDOWS: (usize, usize) = (8, 256);
+
 impl Model {
     /// Bytes of a segment, for formulas and builders.
     pub(crate) fn segment(&self) -> u64 {
         self.segment.unwrap_or(SEGMENTS[6])
+    }
+
+    /// What an exchange of `bytes` with one of all ranks occupies a rank or its adapter for, and for how long it is under way.
+    fn far_exchange(&self, size: u32, bytes: f64) -> (f64, f64) {
+        let (link, _) = self.slowest(size / 2, None, size);
+        let fullest = self.layout.levels.first().map_or(1, |level| level.groups.fullest(size));
+        // Whom it waits for may have to come to its core first.
+        let turn = if self.ranks_per_core > 1.0 { self.ranks_per_core * self.per_switch } else { 0.0 };
+        let way = link.latency + bytes * link.per_byte + turn;
+        (far(link, 1.0, f64::from(fullest), bytes), way)
+    }
+
+    /// Exchanges of `bytes` that each of `size` ranks has under way at a time. So many that one is awaited no longer than the others take, and four times
+    /// that, since ranks are not in step: more would take memory of the receivers for nothing.
+    pub(crate) fn window(&self, size: u32, bytes: f64) -> usize {
+        self.window.unwrap_or_else(|| {
+            let (busy, way) = self.far_exchange(size, bytes);
+            let least = (way / busy.max(1e-12)).min(64.0).ceil() as usize + 1;
+            (4 * least).next_power_of_two().clamp(WINDOWS.0, WINDOWS.1)
+        })
+    }
+
+    /// Waits, one after another, of as many exchanges: the first, and what a window is too short to hide.
+    pub(crate) fn batches(&self, size: u32, bytes: f64) -> f64 {
+        let (busy, way) = self.far_exchange(size, bytes);
+        let window = self.window(size, bytes) as f64;
+        let bare = ((way - (window - 1.0) * busy) / way.max(1e-12)).clamp(0.0, 1.0);
+        1.0 + bare * (f64::from(size) / window - 1.0).max(0.0)
     }
 
     /// Bytes of the shortest segment there may be: what is not longer has no segments.
@@ -272,7 +303,9 @@ impl<'m> Estimate<'m> {
         let sharing = (injectors / f64::from(distance)).max(1.0) * children;
         let alone =
             (children - 1.0) * (link.overhead + bytes * link.per_byte_of_processor()) + bytes * link.per_byte;
-        let shared = sharing * (link.shared_per_message + bytes * link.shared_per_byte);
+        let each = link.shared_per_message + bytes * link.shared_per_byte;
+        // The last one is on its way when all others have passed the adapter.
+        let shared = (sharing - 1.0) * each + each.max(bytes * link.per_byte);
         self.path += link.latency + 2.0 * link.overhead + alone.max(shared);
         self.count(families * children, families * children * bytes, 0.0);
     }

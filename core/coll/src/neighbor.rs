@@ -5,7 +5,7 @@ use crate::algorithms::NONE;
 use crate::call::Group;
 use crate::model::{Estimate, Model};
 use crate::registry::Parameter;
-use crate::rules::{Rule, Rules};
+use crate::rules::{Rule, Rules, verdict_neighbor};
 use crate::schedule::{Builder, Range, Schedule};
 
 /// A block and the edge it travels along.
@@ -168,15 +168,14 @@ pub fn choose_neighbor<'r>(
     model: &Model,
     rules: &[&'r Rules],
 ) -> NeighborChosen<'r> {
-    let told = rules.iter().find_map(|rules| rules.find_neighbor(call, group, model));
-    match told {
-        Some((rule, algorithm)) => NeighborChosen { algorithm, rule: Some(rule) },
-        None => {
-            let ranked = rank_neighbor(call, group, model);
-            let algorithm = ranked.first().map_or(&ALGORITHMS[0], |&(algorithm, _)| algorithm);
-            NeighborChosen { algorithm, rule: None }
-        }
+    let verdict = verdict_neighbor(rules, call, group, model);
+    if let Some((rule, algorithm)) = verdict.named {
+        return NeighborChosen { algorithm, rule: Some(rule) };
     }
+    let ranked = rank_neighbor(call, group, model);
+    let mut all = ranked.iter().map(|&(algorithm, _)| algorithm).chain(ALGORITHMS);
+    let algorithm = all.find(|algorithm| verdict.allows(algorithm)).unwrap_or(&ALGORITHMS[0]);
+    NeighborChosen { algorithm, rule: None }
 }
 
 /// All algorithms, with their modelled seconds, cheapest first; none where the model does not choose.

@@ -4,7 +4,7 @@ use crate::algorithms;
 use crate::call::{Call, Group};
 use crate::layout::Stage;
 use crate::model::{Estimate, Model, SEGMENTS};
-use crate::rules::{Rule, Rules};
+use crate::rules::{Rule, Rules, verdict};
 use crate::schedule::{Builder, Schedule};
 
 /// One algorithm.
@@ -30,8 +30,7 @@ pub struct Algorithm {
 pub enum Parameter {
     /// Bytes of a segment; otherwise those of which the formula says the least time.
     Segment,
-    /// Exchanges under way at a time; otherwise [`Model::window`], since the formula only finds that more are better: what they
-    /// take of the receivers' memory it does not know.
+    /// Exchanges under way at a time; otherwise those of which the model says that more gain nothing.
     Window,
 }
 
@@ -56,7 +55,7 @@ impl Algorithm {
         }
     }
 
-    fn time<'m>(&self, call: &Call<'_>, group: Group, model: &'m Model) -> Estimate<'m> {
+    pub(crate) fn time<'m>(&self, call: &Call<'_>, group: Group, model: &'m Model) -> Estimate<'m> {
         self.tuned(call, group, model).1
     }
 
@@ -66,6 +65,12 @@ impl Algorithm {
             return None;
         }
         model.segment.or_else(|| self.tuned(call, group, model).0)
+    }
+
+    /// Exchanges that it has under way at a time; `None` if it knows no window. The same at all ranks.
+    pub fn window(&self, call: &Call<'_>, group: Group, model: &Model) -> Option<usize> {
+        let has_one = self.parameters.contains(&Parameter::Window);
+        has_one.then(|| model.window(group.size, algorithms::bytes_of(call)))
     }
 
     /// The segment of which the formula says the least time, if there is a choice, and that time.
@@ -145,10 +150,13 @@ pub struct Chosen<'r> {
 
 /// What [`plan_by`] takes, and why.
 pub fn choose_by<'r>(call: &Call<'_>, group: Group, model: &Model, rules: &[&'r Rules]) -> Chosen<'r> {
-    match rules.iter().find_map(|rules| rules.find(call, group, model)) {
-        Some((rule, algorithm)) => Chosen { algorithm, rule: Some(rule) },
-        None => Chosen { algorithm: choose(call, group, model), rule: None },
+    let verdict = verdict(rules, call, group, model);
+    if let Some((rule, algorithm)) = verdict.named {
+        return Chosen { algorithm, rule: Some(rule) };
     }
+    let allowed = cheapest_of(call, group, model, |algorithm| verdict.allows(algorithm));
+    let algorithm = allowed.map_or_else(|| choose(call, group, model), |(algorithm, _)| algorithm);
+    Chosen { algorithm, rule: None }
 }
 
 /// The algorithm [`plan`] takes.
@@ -162,10 +170,18 @@ pub(crate) fn least<'m>(call: &Call<'_>, group: Group, model: &'m Model) -> Esti
 }
 
 fn cheapest<'m>(call: &Call<'_>, group: Group, model: &'m Model) -> (&'static Algorithm, Estimate<'m>) {
-    let timed =
-        candidates(call, group, model).map(|algorithm| (algorithm, algorithm.time(call, group, model)));
-    let cheapest = timed.min_by(|a, b| a.1.seconds().total_cmp(&b.1.seconds()));
-    cheapest.expect("every operation has an algorithm without restrictions")
+    cheapest_of(call, group, model, |_| true).expect("every operation has an algorithm without restrictions")
+}
+
+fn cheapest_of<'m>(
+    call: &Call<'_>,
+    group: Group,
+    model: &'m Model,
+    allows: impl Fn(&Algorithm) -> bool,
+) -> Option<(&'static Algorithm, Estimate<'m>)> {
+    let allowed = candidates(call, group, model).filter(|algorithm| allows(algorithm));
+    let timed = allowed.map(|algorithm| (algorithm, algorithm.time(call, group, model)));
+    timed.min_by(|a, b| a.1.seconds().total_cmp(&b.1.seconds()))
 }
 
 /// All algorithms that apply, with their modelled seconds, cheapest first.

@@ -22,12 +22,15 @@
 //! Every element is combined at one place or by the same loops in the same order everywhere, so the results of all
 //! members are the same bit for bit, signs and payloads of not-a-numbers included.
 
+use crate::call::Call;
+
 mod by_cores;
 mod contest;
 mod cores;
 mod cut;
 mod long;
 mod script;
+mod ways;
 
 pub use contest::{Contest, Course, Plan, is_contested};
 pub use cores::Cores;
@@ -35,6 +38,9 @@ pub use cut::{Room, is_one_round, is_sooner_by_messages};
 pub use long::{BlockingRun, Desk};
 use script::{Own, Phase};
 pub use script::{Script, is_fetched, others_in_turn};
+pub use ways::{
+    NodeAlgorithm, NodeCall, RankedWay, Standing, Told, Way, all as all_ways, goes_by_messages, rank_on_node,
+};
 
 /// Rounds that a member writes before it reads the first of them; below the number of cells. More than two would only push
 /// what was written out of the nearest cache before it is read.
@@ -96,6 +102,46 @@ impl Shape {
             // One for each of the others.
             Shape::Scatter { .. } | Shape::Alltoall | Shape::ReduceScatter => u64::from(members.max(2) - 1),
             _ => 1,
+        }
+    }
+
+    /// Of a call, with bytes of a block, bytes that stay together, and whether it is in place; `None` for what does not go by rounds.
+    pub fn of(call: &Call<'_>) -> Option<(Shape, u64, u64, bool)> {
+        Some(match *call {
+            Call::Barrier => (Shape::Barrier, 0, 1, false),
+            Call::Bcast { root, bytes } => (Shape::Bcast { root }, bytes, 1, false),
+            Call::Gather { root, bytes, in_place } => (Shape::Gather { root }, bytes, 1, in_place),
+            Call::Scatter { root, bytes, in_place } => (Shape::Scatter { root }, bytes, 1, in_place),
+            Call::Allgather { bytes, in_place } => (Shape::Allgather, bytes, 1, in_place),
+            Call::Alltoall { bytes, in_place } => (Shape::Alltoall, bytes, 1, in_place),
+            Call::Reduce { root, vector, in_place } => {
+                (Shape::Reduce { root }, vector.bytes(), vector.element, in_place)
+            }
+            Call::Allreduce { vector, in_place } => {
+                (Shape::Allreduce, vector.bytes(), vector.element, in_place)
+            }
+            Call::ReduceScatter { counts: &[first, ref rest @ ..], vector, in_place } => {
+                if rest.iter().any(|&count| count != first) {
+                    return None;
+                }
+                (Shape::ReduceScatter, first * vector.element, vector.element, in_place)
+            }
+            _ => return None,
+        })
+    }
+
+    /// The operation's name in the registry.
+    pub const fn operation(self) -> &'static str {
+        match self {
+            Shape::Barrier => "barrier",
+            Shape::Bcast { .. } => "bcast",
+            Shape::Gather { .. } => "gather",
+            Shape::Scatter { .. } => "scatter",
+            Shape::Allgather => "allgather",
+            Shape::Alltoall => "alltoall",
+            Shape::Reduce { .. } => "reduce",
+            Shape::Allreduce => "allreduce",
+            Shape::ReduceScatter => "reduce_scatter",
         }
     }
 

@@ -15,14 +15,27 @@
 //! groups as ranks and the longer of the blocks that a member gives and takes as bytes; so are those of neighbourhoods (`neighbor_alltoall`),
 //! whose bytes are 0 but for equal blocks on a grid. Of their nodes is only known whether there are several: then each rank counts as one.
 //!
+//! Blocking calls on one node, and short ones of the other forms, have ways of their own, through cells of shared memory (`crate::rounds`). They are named
+//! like algorithms: `allreduce bytes=64K.. -> core-by-core`. A rule that names an algorithm makes the calls that it fits go by
+//! messages; `-> messages` says no more than that, and leaves the algorithm to the next rules or the model.
+//!
+//! `-> not NAME` forbids an algorithm or a way for the calls that the rule fits; what comes behind decides among the others. Where all are forbidden the
+//! model chooses as if none was.
+//!
 //! Statements end with the line or a semicolon. All ranks of a communicator must have the same rules.
+
+mod verdict;
+
+pub use verdict::{OnNode, decide_on_node};
+pub(crate) use verdict::{verdict, verdict_inter, verdict_neighbor};
 
 use crate::algorithms;
 use crate::call::{Call, Group};
-use crate::inter::{self, Alike, InterAlgorithm};
+use crate::inter::{self, InterAlgorithm};
 use crate::model::Model;
-use crate::neighbor::{self, NeighborAlgorithm, NeighborCall};
+use crate::neighbor::{self, NeighborAlgorithm};
 use crate::registry::Algorithm;
+use crate::rounds::{self, NodeAlgorithm};
 use crate::text::{Fault, statements};
 use std::fmt;
 use std::sync::Arc;
@@ -70,6 +83,8 @@ pub enum Named {
     Inter(&'static InterAlgorithm),
     /// Of a neighbourhood's.
     Neighbor(&'static NeighborAlgorithm),
+    /// A way inside a node.
+    OnNode(&'static NodeAlgorithm),
 }
 
 impl Named {
@@ -77,7 +92,8 @@ impl Named {
     fn all() -> impl Iterator<Item = Named> {
         let inter = inter::all().iter().map(Named::Inter);
         let neighbor = neighbor::all().iter().map(Named::Neighbor);
-        algorithms::all().map(Named::Collective).chain(inter).chain(neighbor)
+        let on_node = rounds::all_ways().iter().map(Named::OnNode);
+        algorithms::all().map(Named::Collective).chain(on_node).chain(inter).chain(neighbor)
     }
 
     /// Unique among those of an operation.
@@ -86,6 +102,7 @@ impl Named {
             Named::Collective(algorithm) => algorithm.name,
             Named::Inter(algorithm) => algorithm.name,
             Named::Neighbor(algorithm) => algorithm.name,
+            Named::OnNode(algorithm) => algorithm.name,
         }
     }
 
@@ -95,6 +112,7 @@ impl Named {
             Named::Collective(algorithm) => algorithm.operations,
             Named::Inter(algorithm) => algorithm.operations,
             Named::Neighbor(algorithm) => algorithm.operations,
+            Named::OnNode(algorithm) => algorithm.operations,
         }
     }
 }
@@ -106,8 +124,9 @@ pub struct Rule {
     ranks: Span,
     bytes: Span,
     nodes: Span,
-    /// What fitting calls take.
+    /// What fitting calls take, or must not take.
     pub algorithm: Named,
+    forbids: bool,
     segment: Option<u64>,
     window: Option<usize>,
     source: Arc<str>,
@@ -129,7 +148,7 @@ impl fmt::Display for Rule {
                 write!(f, " {name}={span}")?;
             }
         }
-        write!(f, " -> {}", self.algorithm.name())?;
+        write!(f, " -> {}{}", if self.forbids { "not " } else { "" }, self.algorithm.name())?;
         if let Some(segment) = self.segment {
             write!(f, " segment={segment}")?;
         }
@@ -157,13 +176,13 @@ impl Rule {
     /// The model with the rule's parameters.
     pub fn adjust(&self, model: &Model) -> Model {
         let segment = self.segment.or(model.segment);
-        let window = self.window.unwrap_or(model.window);
+        let window = self.window.or(model.window);
         Model { segment, window, ..model.clone() }
     }
 
     fn read(statement: &str) -> Result<Rule, String> {
         let (calls, choice) = statement.split_once("->").ok_or(
-            "a rule is: OPERATION [ranks=A..B] [bytes=A..B] [nodes=A..B] -> ALGORITHM [segment=N] [window=N]",
+            "a rule is: OPERATION [ranks=A..B] [bytes=A..B] [nodes=A..B] -> [not] ALGORITHM [segment=N] [window=N]",
         )?;
         let mut calls = calls.split_whitespace();
         let operation = calls.next().ok_or("the operation is missing before `->`")?;
@@ -183,7 +202,10 @@ impl Rule {
             })?;
         }
         let mut choice = choice.split_whitespace();
-        let name = choice.next().ok_or("the algorithm is missing behind `->`")?;
+        let missing = "the algorithm is missing behind `->`";
+        let first = choice.next().ok_or(missing)?;
+        let forbids = first == "not";
+        let name = if forbids { choice.next().ok_or(missing)? } else { first };
         let of_operation = || Named::all().filter(|algorithm| algorithm.operations().contains(&operation));
         let algorithm = of_operation().find(|algorithm| algorithm.name() == name).ok_or_else(|| {
             let known: Vec<&str> = of_operation().map(Named::name).collect();
@@ -191,6 +213,9 @@ impl Rule {
         })?;
         let (mut segment, mut window) = (None, None);
         for word in choice {
+            if forbids {
+                return Err(format!("{word:?} stands behind an algorithm that the rule forbids"));
+            }
             let (name, value) = word.split_once('=').unwrap_or((word, ""));
             let value = number(value)
                 .filter(|&value| value > 0)
@@ -203,7 +228,18 @@ impl Rule {
                 _ => return Err(format!("{word:?} is none of segment=N and window=N")),
             }
         }
-        Ok(Rule { operation, ranks, bytes, nodes, algorithm, segment, window, source: "".into(), line: 0 })
+        Ok(Rule {
+            operation,
+            ranks,
+            bytes,
+            nodes,
+            algorithm,
+            forbids,
+            segment,
+            window,
+            source: "".into(),
+            line: 0,
+        })
     }
 }
 
@@ -246,64 +282,42 @@ impl Rules {
         self.0.iter()
     }
 
+    /// These and, behind them, others.
+    pub fn then(&self, others: &Rules) -> Rules {
+        Rules(self.0.iter().chain(&others.0).cloned().collect())
+    }
+
+    /// Whether one that fits a call names a way inside a node for which members need memory for long payloads, however short the call is.
+    pub fn want_slots(&self, call: &Call<'_>, group: Group, model: &Model) -> bool {
+        let bytes = algorithms::bytes_of(call) as u64;
+        let wants = |rule: &Rule| match rule.algorithm {
+            Named::OnNode(algorithm) => !rule.forbids && algorithm.way.needs_slots(),
+            _ => false,
+        };
+        self.0.iter().any(|rule| wants(rule) && rule.fits(call.name(), group.size, bytes, model))
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
+}
 
-    /// The rule that decides a call, if any does, and what it takes.
-    pub fn find(&self, call: &Call<'_>, group: Group, model: &Model) -> Option<(&Rule, &'static Algorithm)> {
-        let bytes = algorithms::bytes_of(call) as u64;
-        self.0.iter().find_map(|rule| match rule.algorithm {
-            Named::Collective(algorithm)
-                if rule.fits(call.name(), group.size, bytes, model)
-                    && (algorithm.applies)(call, group, &rule.adjust(model)) =>
-            {
-                Some((rule, algorithm))
-            }
-            _ => None,
-        })
-    }
-
-    /// The same for a call on an intercommunicator.
-    pub(crate) fn find_inter(
-        &self,
-        operation: &str,
-        alike: &Alike,
-        model: &Model,
-    ) -> Option<(&Rule, &'static InterAlgorithm)> {
-        self.0.iter().find_map(|rule| match rule.algorithm {
-            Named::Inter(algorithm)
-                if rule.fits(operation, alike.size(), alike.larger(), model)
-                    && (algorithm.applies)(alike) =>
-            {
-                Some((rule, algorithm))
-            }
-            _ => None,
-        })
-    }
-
-    /// The same for a neighbourhood's.
-    pub(crate) fn find_neighbor(
-        &self,
-        call: &NeighborCall<'_>,
-        group: Group,
-        model: &Model,
-    ) -> Option<(&Rule, &'static NeighborAlgorithm)> {
-        self.0.iter().find_map(|rule| match rule.algorithm {
-            Named::Neighbor(algorithm) if rule.fits(call.operation, group.size, call.bytes, model) => {
-                Some((rule, algorithm))
-            }
-            _ => None,
-        })
-    }
-
+impl Rules {
     /// Whether some collective of chapter 6 on an intracommunicator of so many ranks could be decided by a rule.
     pub fn concern(&self, ranks: u32) -> bool {
-        let concerns = |rule: &Rule| {
-            matches!(rule.algorithm, Named::Collective(_)) && rule.ranks.holds(u64::from(ranks))
-        };
-        self.0.iter().any(concerns)
+        self.name_algorithms(ranks) || self.concern_nodes(ranks)
+    }
+
+    /// The same of a rule that names an algorithm of messages.
+    pub fn name_algorithms(&self, ranks: u32) -> bool {
+        let names = |rule: &&Rule| matches!(rule.algorithm, Named::Collective(_));
+        self.0.iter().filter(names).any(|rule| rule.ranks.holds(u64::from(ranks)))
+    }
+
+    fn concern_nodes(&self, ranks: u32) -> bool {
+        let names = |rule: &&Rule| matches!(rule.algorithm, Named::OnNode(_));
+        self.0.iter().filter(names).any(|rule| rule.ranks.holds(u64::from(ranks)))
     }
 }
 
@@ -331,7 +345,8 @@ mod tests {
         .expect("four rules");
         let model = Model::default();
         let by = |call: &Call<'_>, model: &Model| {
-            let (rule, algorithm) = rules.find(call, GROUP, model).expect("a rule");
+            let chosen = choose_by(call, GROUP, model, &[&rules]);
+            let (rule, algorithm) = (chosen.rule.expect("a rule"), chosen.algorithm);
             (algorithm.name, rule.place().1)
         };
         assert_eq!(by(&allreduce(128, true), &model), ("reduce-bcast", 3));
@@ -342,7 +357,7 @@ mod tests {
             by(&allreduce(129, true), &Model::cluster(Partition::Block(4))),
             ("binomial-reduce-bcast", 4)
         );
-        assert!(rules.find(&Call::Barrier, GROUP, &model).is_none());
+        assert!(choose_by(&Call::Barrier, GROUP, &model, &[&rules]).rule.is_none());
         assert!(rules.concern(3) && Rules::parse("bcast ranks=4.. -> flat", "").unwrap().concern(4));
         assert!(!Rules::parse("bcast ranks=4.. -> flat", "").unwrap().concern(3));
     }
@@ -405,6 +420,75 @@ mod tests {
     }
 
     #[test]
+    fn what_is_forbidden_is_not_taken_and_others_are_chosen_among_as_before() {
+        let (model, call) = (Model::default(), allreduce(1 << 14, true));
+        let ranked = registry::rank_algorithms(&call, GROUP, &model);
+        let mut text = String::new();
+        for pair in ranked.windows(2) {
+            text += &format!("allreduce -> not {}\n", pair[0].0.name);
+            let rules = Rules::parse(&text, "test").expect("rules");
+            let chosen = choose_by(&call, GROUP, &model, &[&rules]);
+            assert!(chosen.rule.is_none() && std::ptr::eq(chosen.algorithm, pair[1].0), "{text}");
+        }
+        // An earlier rule goes before a later one.
+        let (first, second) = (ranked[0].0, ranked[1].0);
+        for (text, taken) in [
+            (format!("allreduce -> not {0}; allreduce -> {0}", first.name), second),
+            (format!("allreduce -> {0}; allreduce -> not {0}", second.name), second),
+            (format!("allreduce bytes=..8 -> not {}", first.name), first),
+        ] {
+            let rules = Rules::parse(&text, "test").expect("rules");
+            assert!(std::ptr::eq(choose_by(&call, GROUP, &model, &[&rules]).algorithm, taken), "{text}");
+        }
+        let all: String =
+            ranked.iter().map(|(algorithm, _)| format!("allreduce -> not {};", algorithm.name)).collect();
+        let rules = Rules::parse(&all, "test").expect("rules");
+        assert!(std::ptr::eq(choose_by(&call, GROUP, &model, &[&rules]).algorithm, first), "as if none was");
+    }
+
+    #[test]
+    fn rules_decide_between_the_ways_inside_a_node_and_messages() {
+        use crate::rounds::{NodeCall, Room, Shape, Told, Way};
+        let call = allreduce(1 << 14, true);
+        let Call::Allreduce { vector, .. } = call else { unreachable!("just made") };
+        let on_node = NodeCall {
+            shape: Shape::Allreduce,
+            members: GROUP.size,
+            bytes: vector.bytes(),
+            element: 8,
+            in_place: false,
+            blocking: true,
+            room: Room::alike(64 << 10, false),
+        };
+        let told = |text: &str| {
+            let rules = Rules::parse(text, "test").expect("rules");
+            decide_on_node(&call, GROUP, &Model::default(), on_node, &[&rules])
+                .cells
+                .map(|call| call.room.told)
+        };
+        let nothing = Told::default();
+        assert_eq!(told("bcast -> flat"), Some(nothing));
+        assert_eq!(told("allreduce -> not ring"), Some(nothing), "an algorithm of messages");
+        assert_eq!(told("allreduce -> ring"), None);
+        assert_eq!(told("allreduce -> messages"), None);
+        assert_eq!(told("allreduce bytes=..8 -> messages"), Some(nothing), "of other calls");
+        let flat = nothing.to_go(Way::Flat, Some(4096));
+        assert_eq!(told("allreduce -> cells segment=4K; allreduce -> ring"), Some(flat));
+        assert_eq!(
+            told("allreduce -> core-by-core; allreduce -> cells segment=4K"),
+            Some(flat),
+            "nobody is bound"
+        );
+        let barred = nothing.not_to_go(Way::TwoPhases);
+        assert_eq!(told("allreduce -> not cells-two-phases; allreduce -> cells-two-phases"), Some(barred));
+        assert_eq!(
+            told("allreduce -> not cells-two-phases; allreduce -> not cells"),
+            None,
+            "nothing is left"
+        );
+    }
+
+    #[test]
     fn a_text_that_is_no_rule_is_named_with_line_and_reason() {
         for (text, line, reason) in [
             ("allreduce\n", 1, "a rule is: OPERATION"),
@@ -424,6 +508,9 @@ mod tests {
             ("-> flat", 1, "the operation is missing"),
             ("bcast -> pipelined-chain segment=0", 1, "N above 0"),
             ("bcast -> pipelined-chain depth=3", 1, "none of segment=N"),
+            ("bcast -> not", 1, "the algorithm is missing"),
+            ("bcast -> not ring-ring", 1, "bcast has no algorithm"),
+            ("bcast -> not pipelined-chain segment=8K", 1, "behind an algorithm that the rule forbids"),
         ] {
             let fault = Rules::parse(text, "/etc/rules").expect_err(text);
             assert_eq!(fault.line, line, "{text:?}");
@@ -458,6 +545,7 @@ mod tests {
                 bytes: bytes.map_or(Span::ALL, |(first, last)| Span(first, last.unwrap_or(u64::MAX))),
                 nodes: Span::ALL,
                 algorithm: algorithms[choice % algorithms.len()],
+                forbids: segment.is_none() && choice.is_multiple_of(3),
                 segment,
                 window: None,
                 source: "".into(),

@@ -59,7 +59,7 @@ fn run_on(
         .collect();
     let block = if exchanges { block_bytes(slot, size as usize) } else { 0 };
     let in_two_phases = in_two_phases(slot, size as usize);
-    let room = Room { slot, in_two_phases, block, crowded, near: slot, cores };
+    let room = Room { in_two_phases, block, near: slot, cores, ..Room::alike(slot, crowded) };
     (node.crowded, node.seats) = (crowded, seats.to_vec());
     let mut at = vec![0; size as usize];
     let mut running: Vec<Option<Running>> = (0..size).map(|_| None).collect();

@@ -70,3 +70,29 @@ fn the_segments_that_a_formula_chooses_are_near_the_best_in_a_run() {
     }
     assert!(differ.len() > 3, "one length does not fit all: {differ:?}");
 }
+
+#[test]
+fn windows_that_the_model_chooses_are_as_good_as_none() {
+    let mut differ = std::collections::BTreeSet::new();
+    for size in [16, 100] {
+        for (name, model) in models(size) {
+            for bytes in [8, 4 << 10, 256 << 10] {
+                let call = Call::Alltoall { bytes, in_place: false };
+                let group = Group { rank: 0, size };
+                let spread = candidates(&call, group, &model).find(|algorithm| algorithm.name == "spread");
+                let spread = spread.expect("it has no restriction");
+                let run = |window| {
+                    let model = Model { window, ..model.clone() };
+                    simulate(spread, &call, size, &model).expect("few steps").seconds
+                };
+                differ.insert(spread.window(&call, group, &model).expect("it has one"));
+                let (chosen, all) = (run(None), run(Some(size as usize)));
+                assert!(
+                    chosen <= 1.1 * all,
+                    "{name}, {size} ranks, {bytes} bytes: {chosen} s, without window {all} s"
+                );
+            }
+        }
+    }
+    assert!(differ.len() > 1, "one window does not fit all: {differ:?}");
+}

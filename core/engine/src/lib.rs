@@ -58,7 +58,8 @@ pub use levels::Levels;
 pub use outlook::{Outlook, Running, Stray};
 pub use paces::Clock;
 pub use rounds::{
-    Begin, BlockingRoundsCall, Rounds, RoundsCall, needs_slots, needs_slots_later, script, wanted_room,
+    Begin, BlockingRoundsCall, Rounds, RoundsCall, needs_slots, needs_slots_as_told, needs_slots_later,
+    script, usual_room, wanted_room,
 };
 pub use schedule::{
     Arguments, Callback, Channel, Failure, KeptRun, Operation, PeerMap, Reduction, ScheduleRun, Then,

@@ -9,9 +9,13 @@ pub use blocking::BlockingRoundsCall;
 use crate::engine::{Engine, State};
 use crate::schedule::Arguments;
 use weft_coll::Group;
-use weft_coll::rounds::{Contest, Cores, Desk, Operands, Outcome, Room, Run, Script, Shape, Target, Term};
+use weft_coll::rounds::{
+    Contest, Cores, Desk, Operands, Outcome, Room, Run, Script, Shape, Target, Term, Told,
+};
 use weft_datatype::{Kernel, Memory, RecvBuf, SendBuf};
-use weft_shm::rounds::{CELLS, IN_CELL, MOST_MEMBERS, MOST_WITH_CORES, Way, wanted_slot_bytes};
+use weft_shm::rounds::{
+    CELLS, IN_CELL, MOST_MEMBERS, MOST_WITH_CORES, Way, wanted_longest, wanted_slot_bytes,
+};
 use weft_types::{Error, ErrorClass, PeerId, Result};
 
 /// The cells of a communicator, as this process sees them.
@@ -238,6 +242,7 @@ impl Rounds {
             crowded,
             near: self.cells.near_bytes(),
             cores: self.cores,
+            told: Told::default(),
         }
     }
 
@@ -336,7 +341,19 @@ impl RoundsCall {
         kernel: Option<Kernel>,
         in_place: bool,
     ) -> Option<RoundsCall> {
-        let room = rounds.unattended_room();
+        RoundsCall::unattended_as_told(rounds, what, arguments, kernel, in_place, Told::default())
+    }
+
+    /// The same of a call of which rules say something.
+    pub fn unattended_as_told(
+        rounds: &Rounds,
+        what: (Shape, u64, u64),
+        arguments: Arguments,
+        kernel: Option<Kernel>,
+        in_place: bool,
+        told: Told,
+    ) -> Option<RoundsCall> {
+        let room = Room { told, ..rounds.unattended_room() };
         let (script, bound) = RoundsCall::bind(rounds, room, what, arguments, kernel, in_place)?;
         Some(RoundsCall { run: Run::begin(script, rounds).unattended(), bound })
     }
@@ -395,10 +412,30 @@ pub fn wanted_room(size: u32) -> Room {
     Room::alike(wanted_slot_bytes(size, false), false)
 }
 
+/// The room of attended calls in rings of the wanted size, of members with those seats (numbers of cores; 0: not bound); `None` where so many have no
+/// cells. `crowded`: whether they share cores.
+pub fn usual_room(seats: &[u32], crowded: bool) -> Option<Room> {
+    let size = seats.len() as u32;
+    let most = if crowded { MOST_MEMBERS } else { MOST_WITH_CORES };
+    let longest = wanted_longest(size, crowded);
+    (2..=most).contains(&size).then(|| Room {
+        in_two_phases: longest.in_two_phases,
+        block: longest.block,
+        near: longest.near,
+        cores: Cores::of(seats),
+        ..Room::alike(longest.attended, crowded)
+    })
+}
+
 /// Whether a call needs long payloads; `None` when it does not fit them either. The same at all members.
 pub fn needs_slots(shape: Shape, size: u32, bytes: u64, element: u64) -> Option<bool> {
+    needs_slots_as_told((shape, bytes, element), size, Told::default())
+}
+
+/// The same of a call of which rules say something.
+pub fn needs_slots_as_told(what: (Shape, u64, u64), size: u32, told: Told) -> Option<bool> {
     // The longest payload is the same where members share cores: what is too long for a cell stays so in pieces.
-    let script = script((shape, bytes, element), Group { rank: 0, size }, false, wanted_room(size))?;
+    let script = script(what, Group { rank: 0, size }, false, Room { told, ..wanted_room(size) })?;
     Some(script.payload() > IN_CELL as u64)
 }
 

@@ -71,7 +71,7 @@ fn start(
     reduction: Option<Reduction>,
     channel: Channel,
 ) -> RequestId {
-    let model = Model { segment: Some(1000), window: 2, ..Model::default() };
+    let model = Model { segment: Some(1000), window: Some(2), ..Model::default() };
     let run = ScheduleRun::new(Arc::new(plan(call, group, &model)), arguments, reduction, channel).unwrap();
     engine.start_schedule(run).unwrap()
 }

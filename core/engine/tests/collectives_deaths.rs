@@ -57,7 +57,7 @@ fn one(
         .full(0.1)
         .fabric(|fabric| (fabric.news, fabric.device) = (News::Partners, device))
         .build();
-    let model = Model { segment: Some(1000), window: 2, ..Model::default() };
+    let model = Model { segment: Some(1000), window: Some(2), ..Model::default() };
     let start = |world: &mut World, sequence: u32, rank: u32| -> RequestId {
         let schedule = algorithm.build(call, Group { rank, size }, &model);
         let memory = |count: u64| Memory::scratch(&int(), count).unwrap();

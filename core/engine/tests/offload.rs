@@ -46,7 +46,7 @@ fn bound(
     part: &Part,
     reduction: Option<&Reduction>,
 ) -> ScheduleRun {
-    let model = Model { segment: Some(1000), window: 2, ..Model::default() };
+    let model = Model { segment: Some(1000), window: Some(2), ..Model::default() };
     let schedule = Arc::new(algorithm.build(call, Group { rank, size }, &model));
     let context = ContextId::WORLD.collective();
     let channel = Channel {

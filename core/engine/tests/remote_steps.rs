@@ -76,7 +76,7 @@ fn bind(call: &Call<'_>, group: Group, run: u32) -> (ScheduleRun, Memory, Memory
         }
         _ => unreachable!("no other here"),
     };
-    let schedule = algorithm(call, group).build(call, group, &Model { window: 2, ..Model::default() });
+    let schedule = algorithm(call, group).build(call, group, &Model { window: Some(2), ..Model::default() });
     let context = ContextId::WORLD.collective();
     let peers = Arc::new(Identity);
     let channel = Channel { context, rank: Rank(rank), peers, sequence: run, persistent: false, group: None };

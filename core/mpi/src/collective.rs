@@ -298,7 +298,7 @@ impl Comm {
     ///
     /// # Errors
     /// None: they were read when they were given.
-    fn rules(&self) -> Result<Rules> {
+    pub(crate) fn rules(&self) -> Result<Rules> {
         match self.hints.text(tuning::KEY) {
             Some(text) => tuning::read_hint(text),
             None => Ok(Rules::default()),

@@ -5,7 +5,8 @@
 //!
 //! Which way a call goes is the same at all members, because it follows from what the standard wants to be the same at all:
 //! the communicator, the operation, its bytes, and whether it reduces with a predefined operation on a predefined type.
-//! Blocking and nonblocking collectives never match (section 6.12), so they may go different ways.
+//! Blocking and nonblocking collectives never match (section 6.12), so they may go different ways. Rules, which all members have alike, can say
+//! otherwise (`weft_coll::rules`): a communicator with some asks them in each call.
 //!
 //! The cells are made late: a communicator's first calls go by messages; then rank 0 takes memory from the node's pool, and all
 //! agree by messages on where it is, or that one of them has none, and then the communicator stays with messages. Memory for
@@ -32,12 +33,12 @@ use crate::comm::{Comm, Comms};
 use crate::process::Process;
 use crate::request::COLLECTIVE;
 use std::sync::Arc;
-use weft_coll::Call;
-use weft_coll::rounds::{Outcome, Shape, is_sooner_by_messages};
+use weft_coll::rounds::{NodeCall, Outcome, Room, Shape, Told, is_sooner_by_messages};
+use weft_coll::{Call, Model, Rules, decide_on_node};
 use weft_datatype::{Kernel, Memory};
 use weft_engine::{
     Arguments, Begin, BlockingRoundsCall, Cells, Operation, Reduction, RequestId, Rounds, RoundsCall, Stream,
-    needs_slots, needs_slots_later,
+    needs_slots, needs_slots_as_told, needs_slots_later, wanted_room,
 };
 use weft_types::params::Choice;
 use weft_types::{Error, Handle, PeerId, Rank, Result};
@@ -57,6 +58,8 @@ pub enum OnNode {
     Joining(Box<Rounds>),
     /// By rounds.
     Ready(Box<Rounds>),
+    /// By rounds, as far as rules do not say otherwise. What is done without looking at rules finds none here.
+    Ruled(Box<Rounds>),
     /// By rounds, and the next call agrees on memory for long payloads of nonblocking ones, which had to do without.
     Wants(Box<Rounds>),
     /// By rounds, or by levels, and a call is under way.
@@ -88,6 +91,8 @@ pub struct Node {
     later: Option<Stream>,
     /// Calls that went by messages though they could have gone by rounds.
     calls: u32,
+    /// The rules that may say something of its calls, the nearest first.
+    rules: Option<Arc<Rules>>,
     /// What calls that need long payloads do without memory for them.
     slots: Without,
     /// The same of nonblocking ones.
@@ -164,6 +169,22 @@ pub(crate) enum Asked {
     Answered(Begun),
 }
 
+impl Node {
+    /// How calls go now that there are cells.
+    fn ready(&self, rounds: Box<Rounds>) -> OnNode {
+        if self.rules.is_some() { OnNode::Ruled(rounds) } else { OnNode::Ready(rounds) }
+    }
+}
+
+/// A call that may go by rounds.
+#[derive(Clone, Copy, Debug)]
+struct Going {
+    /// Whether it needs long payloads.
+    needs_slots: bool,
+    /// What rules say of it.
+    told: Told,
+}
+
 impl Process {
     /// Runs `start`, which starts one blocking collective: by rounds where that is possible.
     ///
@@ -189,18 +210,18 @@ impl Process {
         if !matches!(self.asked, Asked::Yes) {
             return Ok(false);
         }
-        let Some((shape, bytes, element, in_place)) = shape(call) else { return Ok(false) };
+        let Some((shape, bytes, element, in_place)) = Shape::of(call) else { return Ok(false) };
         let Some(kernel) = kernel(reduction) else { return Ok(false) };
-        let Some(needs_slots) = self.can_go_by_rounds(comm, shape, bytes, element)? else {
+        let Some(Going { needs_slots, told }) = self.can_go_by_rounds(comm, call)? else {
             return self.take_over_by_levels(comm, call, arguments, reduction);
         };
         let of = self.comms.get_mut(comm)?;
         let mut rounds = match std::mem::replace(&mut of.node.way, OnNode::Lent) {
-            OnNode::Ready(rounds) => rounds,
+            OnNode::Ready(rounds) | OnNode::Ruled(rounds) => rounds,
             // The nonblocking calls may have gone over to messages since.
             OnNode::Wants(rounds) if of.node.later.is_none() => rounds,
             OnNode::Wants(rounds) => {
-                of.node.way = OnNode::Ready(rounds);
+                of.node.way = of.node.ready(rounds);
                 self.asked = Asked::Answered(Begun::Agree(comm, Needed::LaterSlots));
                 return Ok(true);
             }
@@ -223,30 +244,31 @@ impl Process {
         if needs_slots && !rounds.cells_here().has_slots() {
             match of.node.slots {
                 Without::Agree => {
-                    of.node.way = OnNode::Ready(rounds);
+                    of.node.way = of.node.ready(rounds);
                     self.asked = Asked::Answered(Begun::Agree(comm, Needed::Slots));
                     return Ok(true);
                 }
                 // Whether it has left or not: so do the others.
                 Without::Messages => {
-                    of.node.way = OnNode::Ready(rounds);
+                    of.node.way = of.node.ready(rounds);
                     return Ok(false);
                 }
                 Without::Fail => {}
             }
         }
         if let Err(error) = begun {
-            of.node.way = OnNode::Ready(rounds);
+            of.node.way = of.node.ready(rounds);
             of.collectives.advance();
             return Err(error);
         }
         of.collectives.advance();
-        let call = BlockingRoundsCall::new(
+        let call = BlockingRoundsCall::as_told(
             &mut rounds,
             (shape, bytes, element),
             arguments.clone(),
             kernel,
             in_place,
+            told,
         )
         .expect("what fits was asked before");
         self.asked = Asked::Answered(Begun::Rounds(UnderWay { comm, rounds, call }));
@@ -264,25 +286,29 @@ impl Process {
         arguments: &Arguments,
         reduction: Option<&Reduction>,
     ) -> Result<Option<RequestId>> {
+        let model = self.model_of_rules(comm)?;
         let of = self.comms.get_mut(comm)?;
         let Some(stream) = of.node.later.as_ref().filter(|_| of.lane == 0 && !of.is_reproducible()) else {
             return Ok(None);
         };
-        let (Some((shape, bytes, element, in_place)), Some(kernel)) = (shape(call), kernel(reduction)) else {
+        let (Some((shape, bytes, element, in_place)), Some(kernel)) = (Shape::of(call), kernel(reduction))
+        else {
             return Ok(None);
         };
         // What rings have become of the wanted ones all members see that have them.
         let fails = of.node.later_slots == Without::Fail;
-        let room = self.engine.rounds_of(stream).room_later(fails);
-        let Some(long) = needs_slots_later((shape, bytes, element), of.size, room) else { return Ok(None) };
-        if of.hints.text(KEY).is_some() {
-            return Ok(None);
+        let mut room = self.engine.rounds_of(stream).room_later(fails);
+        if let Some(rules) = &of.node.rules {
+            let place = weft_coll::Group { rank: of.rank.0, size: of.size };
+            let Some(told) = told(rules, call, place, false, room, &model) else { return Ok(None) };
+            room.told = told;
         }
+        let Some(long) = needs_slots_later((shape, bytes, element), of.size, room) else { return Ok(None) };
         if long && !fails && !self.engine.rounds_of(stream).cells_here().has_slots() {
             // A start is local: the members agree in the next call that is not.
             if of.node.later_slots == Without::Agree {
                 of.node.way = match std::mem::take(&mut of.node.way) {
-                    OnNode::Ready(rounds) => OnNode::Wants(rounds),
+                    OnNode::Ready(rounds) | OnNode::Ruled(rounds) => OnNode::Wants(rounds),
                     way => way,
                 };
             }
@@ -290,7 +316,7 @@ impl Process {
         }
         let started = self.engine.start_in_stream(stream, of.collectives.get(), |rounds| {
             let what = (shape, bytes, element);
-            RoundsCall::unattended(rounds, what, arguments.clone(), kernel, in_place)
+            RoundsCall::unattended_as_told(rounds, what, arguments.clone(), kernel, in_place, room.told)
         })?;
         match started {
             Some(request) => {
@@ -311,9 +337,7 @@ impl Process {
             && !self.checks_collectives();
         let rules = Arc::clone(&self.tuning.rules);
         let of = self.comms.get_mut(comm)?;
-        // Who says which algorithm to take wants it taken.
-        let ruled = rules.concern(of.size) || of.hints.text(KEY).is_some();
-        let possible = on && !ruled && !of.is_reproducible() && of.inter.is_none();
+        let possible = on && !of.is_reproducible() && of.inter.is_none();
         if !possible || matches!(of.node.way, OnNode::Never | OnNode::Apart | OnNode::Levels(_)) {
             return Ok(false);
         }
@@ -324,37 +348,71 @@ impl Process {
                 self.comms.get_mut(comm)?.node.way = if apart { OnNode::Apart } else { OnNode::Never };
                 return Ok(false);
             }
+            let of = self.comms.get_mut(comm)?;
+            if of.node.rules.is_none() && (rules.concern(of.size) || of.hints.text(KEY).is_some()) {
+                of.node.rules = Some(Arc::new(of.rules()?.then(&rules)));
+            }
         }
         Ok(true)
     }
 
-    /// Whether such a call may go by rounds, and then whether it needs long payloads.
-    fn can_go_by_rounds(
-        &mut self,
-        comm: Handle,
-        shape: Shape,
-        bytes: u64,
-        element: u64,
-    ) -> Result<Option<bool>> {
+    /// The model by which rules look at calls of a communicator whose members are all here; without rules nobody asks it anything.
+    fn model_of_rules(&self, comm: Handle) -> Result<Model> {
+        Ok(if self.comms.get(comm)?.node.rules.is_some() { self.model() } else { Model::default() })
+    }
+
+    /// Whether such a call may go by rounds.
+    fn can_go_by_rounds(&mut self, comm: Handle, call: &Call<'_>) -> Result<Option<Going>> {
         if !self.may_have_cells(comm)? {
             return Ok(None);
         }
+        let Some((shape, bytes, element, _)) = Shape::of(call) else { return Ok(None) };
+        let of = self.comms.get(comm)?;
+        let what = (shape, bytes, element);
+        let going = match &of.node.rules {
+            None if is_sooner_by_messages(shape, of.size, bytes) => None,
+            None => needs_slots(shape, of.size, bytes, element)
+                .map(|needs_slots| Going { needs_slots, told: Told::default() }),
+            Some(rules) => self.can_go_as_told(of, call, what, rules),
+        };
         let of = self.comms.get_mut(comm)?;
-        if is_sooner_by_messages(shape, of.size, bytes) {
-            return Ok(None);
-        }
-        let Some(needs_slots) = needs_slots(shape, of.size, bytes, element) else { return Ok(None) };
-        if matches!(of.node.way, OnNode::Undecided) && of.node.calls < FIRST_CALLS {
+        if going.is_some() && matches!(of.node.way, OnNode::Undecided) && of.node.calls < FIRST_CALLS {
             of.node.calls += 1;
             return Ok(None);
         }
-        Ok(Some(needs_slots))
+        Ok(going)
+    }
+
+    /// The same where there are rules. A way that needs memory for long payloads can be judged when there is some.
+    #[cold]
+    fn can_go_as_told(
+        &self,
+        of: &Comm,
+        call: &Call<'_>,
+        what: (Shape, u64, u64),
+        rules: &Rules,
+    ) -> Option<Going> {
+        let place = weft_coll::Group { rank: of.rank.0, size: of.size };
+        let model = self.model();
+        let (room, has_slots) = match &of.node.way {
+            OnNode::Ready(rounds) | OnNode::Ruled(rounds) | OnNode::Wants(rounds) => {
+                (rounds.room(), rounds.cells_here().has_slots())
+            }
+            _ => (wanted_room(of.size), false),
+        };
+        let wants = rules.want_slots(call, place, &model);
+        if wants && !has_slots && of.node.slots == Without::Agree {
+            return Some(Going { needs_slots: true, told: Told::default() });
+        }
+        let told = told(rules, call, place, true, room, &model)?;
+        let needs_slots = needs_slots_as_told(what, of.size, told)?;
+        Some(Going { needs_slots, told })
     }
 
     /// The call is over at this member: the communicator has its rounds back.
     pub fn end_rounds(&mut self, call: UnderWay) {
         if let Ok(of) = self.comms.get_mut(call.comm) {
-            of.node.way = OnNode::Ready(call.rounds);
+            of.node.way = of.node.ready(call.rounds);
         }
     }
 
@@ -487,6 +545,19 @@ impl Comms {
     }
 }
 
+/// What rules say of a call that could go by rounds; `None`: it goes by messages. `blocking`: whether it is a blocking one.
+fn told(
+    rules: &Rules,
+    call: &Call<'_>,
+    place: weft_coll::Group,
+    blocking: bool,
+    room: Room,
+    model: &Model,
+) -> Option<Told> {
+    let on_node = NodeCall::of(call, place.size, blocking, room)?;
+    decide_on_node(call, place, model, on_node, &[rules]).cells.map(|call| call.room.told)
+}
+
 /// What combines, if anything has to; `None` for what does not go by rounds.
 fn kernel(reduction: Option<&Reduction>) -> Option<Option<Kernel>> {
     match reduction {
@@ -498,27 +569,4 @@ fn kernel(reduction: Option<&Reduction>) -> Option<Option<Kernel>> {
         }
         Some(_) => None,
     }
-}
-
-/// Shape, bytes of a block, bytes that stay together, in place; `None` for what does not go by rounds.
-fn shape(call: &Call<'_>) -> Option<(Shape, u64, u64, bool)> {
-    Some(match *call {
-        Call::Barrier => (Shape::Barrier, 0, 1, false),
-        Call::Bcast { root, bytes } => (Shape::Bcast { root }, bytes, 1, false),
-        Call::Gather { root, bytes, in_place } => (Shape::Gather { root }, bytes, 1, in_place),
-        Call::Scatter { root, bytes, in_place } => (Shape::Scatter { root }, bytes, 1, in_place),
-        Call::Allgather { bytes, in_place } => (Shape::Allgather, bytes, 1, in_place),
-        Call::Alltoall { bytes, in_place } => (Shape::Alltoall, bytes, 1, in_place),
-        Call::Reduce { root, vector, in_place } => {
-            (Shape::Reduce { root }, vector.bytes(), vector.element, in_place)
-        }
-        Call::Allreduce { vector, in_place } => (Shape::Allreduce, vector.bytes(), vector.element, in_place),
-        Call::ReduceScatter { counts: &[first, ref rest @ ..], vector, in_place } => {
-            if rest.iter().any(|&count| count != first) {
-                return None;
-            }
-            (Shape::ReduceScatter, first * vector.element, vector.element, in_place)
-        }
-        _ => return None,
-    })
 }

@@ -1,5 +1,6 @@
 //! Which algorithm a collective takes, and why: every candidate with its time by the cost model (`weft-info --explain`).
 
+mod on_node;
 mod others;
 
 use crate::plot::{self, Chart, Curve};
@@ -190,25 +191,24 @@ fn ranking(question: &Question, tuning: &Tuning, call: &Call<'_>) -> Result<Stri
     {
         text.push_str("Blocks of equal size are assumed.\n");
     }
-    if nodes == 1 && (2..=16).contains(&ranks) && !tuning.rules.concern(ranks) {
-        text.push_str(
-            "Blocking calls on one node go by shared cells where they can; what follows is for all others.\n",
-        );
-    }
     for line in tuning.figures_text(nodes > 1) {
         let _ = writeln!(text, "figures of {line}");
     }
+    let through_cells = on_node::write(&mut text, question, tuning, call, group, &model);
     let chosen = choose_by(call, group, &model, &[&tuning.rules]);
     if let Some(rule) = chosen.rule {
         write_rule(&mut text, rule);
     }
+    let taken = if through_cells { '>' } else { '*' };
     for (algorithm, seconds) in rank_algorithms(call, group, &model) {
         let is_chosen = std::ptr::eq(algorithm, chosen.algorithm);
-        let mark = if is_chosen { '*' } else { ' ' };
+        let mark = if is_chosen { taken } else { ' ' };
         let told = chosen.rule.filter(|_| is_chosen).map(|rule| rule.adjust(&model));
-        let name = match algorithm.segment(call, group, told.as_ref().unwrap_or(&model)) {
-            Some(segment) => format!("{} segment={}", algorithm.name, bytes_exactly(segment)),
-            None => algorithm.name.to_owned(),
+        let told = told.as_ref().unwrap_or(&model);
+        let name = match (algorithm.segment(call, group, told), algorithm.window(call, group, told)) {
+            (Some(segment), _) => format!("{} segment={}", algorithm.name, bytes_exactly(segment)),
+            (None, Some(window)) => format!("{} window={window}", algorithm.name),
+            (None, None) => algorithm.name.to_owned(),
         };
         write_time(&mut text, mark, &name, seconds);
         if question.simulate {

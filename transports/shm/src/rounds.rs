@@ -58,7 +58,7 @@ use distance::Distance;
 pub use distance::Writing;
 pub use exchange::Exchanged;
 use laps::Home;
-pub use laps::{Sort, wanted_slot_bytes};
+pub use laps::{Longest, Sort, wanted_longest, wanted_slot_bytes};
 use memory::Memory;
 pub use memory::{Exchange, Payloads};
 use std::sync::Arc;

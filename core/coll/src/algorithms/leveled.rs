@@ -7,6 +7,7 @@ use crate::model::Model;
 use crate::registry::Algorithm;
 
 const KARONIS: &str = "Karonis et al., Exploiting hierarchy in parallel computer networks, 2000";
+const SEGMENTS: &str = "Karonis et al., 2000, in segments through all levels";
 const SPLIT: &str =
     "Kandalla et al., Designing multi-leader-based allgather algorithms for multi-core clusters, 2009";
 
@@ -52,7 +53,7 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
     Algorithm {
         name: "pipelined-levels",
         operations: &["bcast"],
-        source: "Karonis et al., 2000, in segments through all levels",
+        source: SEGMENTS,
         parameters: SEGMENT,
         applies: |call, group, model| {
             has_levels(call, group, model) && bytes_of(call) > model.shortest() as f64
@@ -80,6 +81,41 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
         write: |b, call, group, model| {
             let &Call::Reduce { root, vector, in_place } = call else { wrong(call) };
             leveled::reduce(b, group, model, root, vector, in_place);
+        },
+    },
+    Algorithm {
+        name: "pipelined-levels",
+        operations: &["reduce"],
+        source: SEGMENTS,
+        parameters: SEGMENT,
+        applies: |call, group, model| {
+            let &Call::Reduce { root, vector, .. } = call else { wrong(call) };
+            keeps_order(call, group, model)
+                && (vector.commutative || root == 0)
+                && bytes_of(call) > model.shortest() as f64
+        },
+        estimate: |estimate, call, group, model| {
+            leveled::pipelined::reduce_estimate(estimate, group, model, vector(call));
+        },
+        write: |b, call, group, model| {
+            let &Call::Reduce { root, vector, in_place } = call else { wrong(call) };
+            leveled::pipelined::reduce(b, group, model, root, vector, in_place);
+        },
+    },
+    Algorithm {
+        name: "pipelined-levels",
+        operations: &["allreduce"],
+        source: SEGMENTS,
+        parameters: SEGMENT,
+        applies: |call, group, model| {
+            keeps_order(call, group, model) && bytes_of(call) > model.shortest() as f64
+        },
+        estimate: |estimate, call, group, model| {
+            leveled::pipelined::allreduce_estimate(estimate, group, model, vector(call));
+        },
+        write: |b, call, group, model| {
+            let &Call::Allreduce { vector, in_place } = call else { wrong(call) };
+            leveled::pipelined::allreduce(b, group, model, vector, in_place);
         },
     },
     Algorithm {

@@ -371,12 +371,12 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
         parameters: WINDOW,
         applies: always,
         estimate: |estimate, call, group, model| {
-            let batches = ((ranks(group) - 1.0) / model.window as f64).ceil();
+            let batches = model.batches(group.size, bytes_of(call));
             estimate.all_pairs(batches, bytes_of(call));
         },
         write: |b, call, group, model| {
             let (send, recv) = exchanged(call);
-            alltoall::spread(b, group, send, recv, model.window);
+            alltoall::spread(b, group, send, recv, model.window(group.size, bytes_of(call)));
         },
     },
     Algorithm {
@@ -386,13 +386,13 @@ pub(super) static ALGORITHMS: &[Algorithm] = &[
         parameters: WINDOW,
         applies: always,
         estimate: |estimate, call, group, model| {
-            let batches = ((ranks(group) - 1.0) / model.window as f64).ceil();
+            let batches = model.batches(group.size, bytes_of(call));
             estimate.all_pairs(batches, 0.0);
             estimate.all_pairs(batches, bytes_of(call));
         },
         write: |b, call, group, model| {
             let (send, recv) = exchanged(call);
-            alltoall::by_puts(b, group, send, recv, model.window);
+            alltoall::by_puts(b, group, send, recv, model.window(group.size, bytes_of(call)));
         },
     },
     Algorithm {

@@ -80,10 +80,10 @@ fn has_even_parts(alike: &Alike) -> bool {
 }
 
 /// Every member of the larger group exchanges a block with each of the other.
-fn spread_estimate(estimate: &mut Estimate<'_>, alike: &Alike, window: usize, model: &Model) {
+fn spread_estimate(estimate: &mut Estimate<'_>, alike: &Alike, has_window: bool, model: &Model) {
     let larger = alike.members[0].max(alike.members[1]);
     let mut part = Estimate::new(model, Group { rank: 0, size: larger + 1 });
-    let batches = (f64::from(larger) / window as f64).ceil();
+    let batches = if has_window { model.batches(alike.size(), alike.larger() as f64) } else { 1.0 };
     part.all_pairs(batches, (alike.bytes[0] + alike.bytes[1]) as f64 / 2.0);
     estimate.within(1.0, &part);
 }
@@ -129,7 +129,7 @@ static ALGORITHMS: &[InterAlgorithm] = &[
         source: "the definition, section 6.7",
         parameters: NONE,
         applies: always,
-        estimate: |estimate, alike, model| spread_estimate(estimate, alike, usize::MAX, model),
+        estimate: |estimate, alike, model| spread_estimate(estimate, alike, false, model),
         write: |call, sides, _| match *call {
             InterCall::Allgather { sent, received } => {
                 build::spread(sides, given(sent), Blocks::Even(received), usize::MAX)
@@ -188,7 +188,7 @@ static ALGORITHMS: &[InterAlgorithm] = &[
         source: "the definition, section 6.8, with a window",
         parameters: WINDOW,
         applies: always,
-        estimate: |estimate, alike, model| spread_estimate(estimate, alike, model.window, model),
+        estimate: |estimate, alike, model| spread_estimate(estimate, alike, true, model),
         write: |call, sides, model| {
             let (send, recv) = match *call {
                 InterCall::Alltoall { sent, received } => (Blocks::Even(sent), Blocks::Even(received)),
@@ -196,7 +196,9 @@ static ALGORITHMS: &[InterAlgorithm] = &[
                 InterCall::Alltoallw { send, recv } => (Blocks::PerPeer(send), Blocks::PerPeer(recv)),
                 _ => wrong(call),
             };
-            build::spread(sides, |to| send.send(to), recv, model.window)
+            let alike = Alike::of(call, sides);
+            let window = model.window(alike.size(), alike.larger() as f64);
+            build::spread(sides, |to| send.send(to), recv, window)
         },
     },
     InterAlgorithm {

@@ -1,14 +1,15 @@
 //! Into which pieces a call is cut, and in how many phases it goes: all members cut a call alike, short forms and scripts too.
 
-use super::{Cores, Shape};
+use super::ways::{NodeCall, Told, Way, course, payload_way};
+use super::{Cores, Course, Shape};
 
 /// What more members than two would read in a flat reduction, beyond what two read, from which it goes in two phases: what takes
 /// as long as the second wait.
-const TWO_PHASES_FROM: u64 = 16 << 10;
+pub(super) const TWO_PHASES_FROM: u64 = 16 << 10;
 /// The same where members share cores: there a wait is a change of processes.
 const TWO_PHASES_FROM_CROWDED: u64 = 128 << 10;
 /// The same there of reductions that all need, where blocks are exchanged.
-const TWO_PHASES_FROM_EXCHANGED: u64 = 64 << 10;
+pub(super) const TWO_PHASES_FROM_EXCHANGED: u64 = 64 << 10;
 /// The same of those to a root, where all others have done when they have written: 64 KiB of four 7.8 us in one phase and 14.4 in two, 256 KiB 27
 /// and 33, of eight 64 KiB 20 and 30, 128 KiB 48 and 43.
 const REDUCED_IN_TWO_PHASES_FROM: u64 = 768 << 10;
@@ -22,7 +23,7 @@ const BROADCAST_PIECE: u64 = 64 << 10;
 const REDUCED_PIECES: u64 = 3;
 /// Bytes of the longest element by which parts of a vector may differ in length without need of more room: a result is one of
 /// as many equal parts of a contribution as there are members, and at most an element.
-const LONG_ELEMENT: u64 = 1024;
+pub(super) const LONG_ELEMENT: u64 = 1024;
 /// Bytes of the longest piece where some write and others read, among more than two: those read it while the next one is written.
 const LONGEST_PIECE: u64 = 14 << 10;
 /// The same between two members, where one writes and the other reads, and payloads of which that many are faster than two: 64 KiB broadcast 8.6
@@ -34,7 +35,7 @@ const CUT_FOR_ONE: std::ops::RangeInclusive<u64> = 64 << 10..=128 << 10;
 const LEAST_PIECE: u64 = 8192;
 /// Bytes of a block for each member from which on a call in one phase is exchanged block by block, where there is room for that. Shorter ones lie
 /// in the nearest caches anyhow, and a short form is sooner there (8 members, 8 KiB for each: 20 and 23 us).
-const EXCHANGED_FROM: u64 = 2 << 10;
+pub(super) const EXCHANGED_FROM: u64 = 2 << 10;
 /// Bytes of the blocks of all members for all to which it is: else, and of what is the same for all. Beyond that was not measured. Pieces are no shorter
 /// than of payloads since both have half a ring (four members 128 KiB for each and 96). Far cores (a line .17 us) beside other work, payloads / exchanged, ms:
 /// 8 members, alltoall 256 KiB 2.4 / .56, 512 KiB 8.4 / 3.9, reduce-scatter 2.0 / .41 and 4.7 / 2.8; 4 members, 1 MiB 2.0 / 1.3 and 1.1 / .55, but allgather
@@ -44,7 +45,7 @@ const EXCHANGED_ALIKE_TO: u64 = 8 << 20;
 /// Members of one core from which on allreduces go core by core. Far cores (a line .17 us) beside much other work, in two phases / core by core, us: 8 members
 /// 32 KiB 27 / 16, 128 KiB 61 / 53, 512 KiB 220 / 184; but of 4, two to a core, 64 KiB 14 / 14,
 /// 256 KiB 41 / 45, 512 KiB 79 / 87: there a core has to read as much either way, and its members wait for one that combines.
-const BY_CORES_FROM: u32 = 3;
+pub(super) const BY_CORES_FROM: u32 = 3;
 /// Most members that exchange what is the same for all: each writes it once for every other.
 const ALIKE_AMONG: u32 = 5;
 /// A broadcast to one other goes by a message from here to there: memory of a message goes to and fro between the two, that of
@@ -67,6 +68,8 @@ pub struct Room {
     pub near: usize,
     /// Which members share a core, where all are bound to theirs.
     pub cores: Cores,
+    /// What rules say of the call.
+    pub told: Told,
 }
 
 impl Room {
@@ -77,7 +80,15 @@ impl Room {
 
     /// The same for all calls.
     pub fn alike(slot: usize, crowded: bool) -> Room {
-        Room { slot, in_two_phases: slot, block: 0, crowded, near: 0, cores: Cores::default() }
+        Room {
+            slot,
+            in_two_phases: slot,
+            block: 0,
+            crowded,
+            near: 0,
+            cores: Cores::default(),
+            told: Told::default(),
+        }
     }
 }
 
@@ -95,30 +106,33 @@ pub fn is_one_round(shape: Shape, members: u32, bytes: u64, slot: usize, block: 
 /// Whether a call in one phase is exchanged block by block; `block`: of the [`Room`]. The same for short forms and scripts.
 #[inline]
 fn is_exchanged(shape: Shape, members: u32, bytes: u64, block: usize) -> bool {
+    block > 0 && bytes >= EXCHANGED_FROM * u64::from(members) && is_measured_exchanged(shape, members, bytes)
+}
+
+/// Whether such calls were found to be faster so, if they are not too short.
+#[inline]
+pub(super) fn is_measured_exchanged(shape: Shape, members: u32, bytes: u64) -> bool {
     let most = match shape {
         Shape::Alltoall | Shape::ReduceScatter => EXCHANGED_TO,
         Shape::Allgather if members <= ALIKE_AMONG => EXCHANGED_ALIKE_TO,
         _ => return false,
     };
     let members = u64::from(members);
-    let all = bytes.saturating_mul(members * members);
-    block > 0 && bytes >= EXCHANGED_FROM * members && all <= most
+    bytes.saturating_mul(members * members) <= most
 }
 
-/// Whether a call goes core by core ([`super::by_cores`]): what goes in two phases otherwise. The same at all members.
-fn is_by_cores(shape: Shape, members: u32, bytes: u64, element: u64, room: &Room) -> bool {
-    let more = bytes.saturating_mul(u64::from(members).saturating_sub(2));
-    matches!(shape, Shape::Allreduce)
-        && more >= TWO_PHASES_FROM_EXCHANGED
-        && room.cores.is_known()
-        && room.cores.most() >= BY_CORES_FROM
-        && room.block > 0
-        && element <= LONG_ELEMENT
-        && longest_by_cores(element, room) > 0
+/// What a reduction's second phase costs, in bytes of others that a member could read meanwhile.
+pub(super) fn second_wait(shape: Shape, room: &Room) -> u64 {
+    match shape {
+        _ if !room.crowded => TWO_PHASES_FROM,
+        Shape::Allreduce if room.block > 0 => TWO_PHASES_FROM_EXCHANGED,
+        Shape::Reduce { .. } if room.block > 0 => REDUCED_IN_TWO_PHASES_FROM,
+        _ => TWO_PHASES_FROM_CROWDED,
+    }
 }
 
-/// Bytes of the longest piece of such a call: each core combines a part, which fits a block.
-fn longest_by_cores(element: u64, room: &Room) -> u64 {
+/// Bytes of the longest piece of a call that goes core by core ([`super::by_cores`]): each core combines a part, which fits a block.
+pub(super) fn longest_by_cores(element: u64, room: &Room) -> u64 {
     let parts = room.block as u64 / element * element * u64::from(room.cores.count());
     parts.min(room.near as u64) / element * element
 }
@@ -163,26 +177,34 @@ pub(super) struct Cut {
     pub exchanges: bool,
     /// Whether the call goes core by core.
     pub by_cores: bool,
+    /// Whether its bytes go through payloads or are read, where a rule says so; otherwise by trial where they are contested.
+    pub course: Option<Course>,
 }
 
 impl Cut {
     /// Cuts a call of so many bytes a block (see [`super::Script::new`]).
-    pub(super) fn of(shape: Shape, members: u32, bytes: u64, element: u64, room: Room) -> Cut {
+    pub(super) fn of(
+        shape: Shape,
+        members: u32,
+        bytes: u64,
+        element: u64,
+        in_place: bool,
+        room: Room,
+    ) -> Cut {
         let blocks = shape.blocks(members);
-        if is_by_cores(shape, members, bytes, element, &room) {
-            let (piece, pieces) = cut(bytes, element, longest_by_cores(element, &room), 1);
-            return Cut { piece, pieces, two_phases: false, exchanges: false, by_cores: true };
-        }
-        let from = match shape {
-            _ if !room.crowded => TWO_PHASES_FROM,
-            Shape::Allreduce if room.block > 0 => TWO_PHASES_FROM_EXCHANGED,
-            Shape::Reduce { .. } if room.block > 0 => REDUCED_IN_TWO_PHASES_FROM,
-            _ => TWO_PHASES_FROM_CROWDED,
+        let call = NodeCall { shape, members, bytes, element, in_place, blocking: true, room };
+        let way = payload_way(&call);
+        let course = if room.told.is_nothing() { None } else { course(&call) };
+        let (two_phases, exchanges) = match way {
+            Way::ByCores => {
+                let fits = room.told.longest(longest_by_cores(element, &room), element);
+                let (piece, pieces) = cut(bytes, element, fits, 1);
+                return Cut { piece, pieces, two_phases: false, exchanges: false, by_cores: true, course };
+            }
+            Way::TwoPhases => (true, false),
+            Way::Exchanged => (matches!(shape, Shape::Reduce { .. } | Shape::Allreduce), true),
+            Way::Flat | Way::Reading | Way::Messages => (false, false),
         };
-        let more = bytes.saturating_mul(u64::from(members).saturating_sub(2));
-        let two_phases = matches!(shape, Shape::Reduce { .. } | Shape::Allreduce) && more >= from;
-        let exchanges = is_exchanged(shape, members, bytes, room.block) && element <= room.block as u64
-            || two_phases && room.block > 0 && element <= LONG_ELEMENT;
         let slot = match two_phases {
             false if exchanges => room.block * blocks as usize,
             // A member's part of a piece fits a block; parts differ by an element.
@@ -192,7 +214,7 @@ impl Cut {
             true => room.in_two_phases,
             false => room.slot,
         };
-        let fits = (slot as u64 / blocks / element * element).max(1);
+        let fits = room.told.longest((slot as u64 / blocks / element * element).max(1), element);
         // Long calls go in as few pieces as fit, medium ones in two, short ones in one; all about equally long.
         let several = match shape {
             Shape::Reduce { .. } if room.crowded && two_phases && bytes > slot as u64 => REDUCED_PIECES,
@@ -202,7 +224,7 @@ impl Cut {
             _ => pieces_for_overlap(shape, members, bytes),
         };
         let (piece, pieces) = cut(bytes, element, fits, several);
-        Cut { piece, pieces, two_phases, exchanges, by_cores: false }
+        Cut { piece, pieces, two_phases, exchanges, by_cores: false, course }
     }
 }
 

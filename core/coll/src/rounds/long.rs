@@ -53,9 +53,13 @@ impl BlockingRun {
         if script.goes_by_cores() {
             return BlockingRun::ByCores(ByCores::begin(script, slots));
         }
+        if script.course() == Some(Course::Reading) {
+            let plan = Plan { course: Course::Reading, timed: false, last: false };
+            return BlockingRun::Long(Long::begin(script, plan, slots));
+        }
         let (shape, bytes) = (script.shape(), script.bytes());
-        let contested =
-            is_contested(shape, script.group().size, bytes, script.is_in_place(), slots.is_crowded());
+        let contested = script.course().is_none()
+            && is_contested(shape, script.group().size, bytes, script.is_in_place(), slots.is_crowded());
         if contested {
             let plan = slots.contest().next(shape, bytes);
             if plan.timed || plan.course == Course::Reading {

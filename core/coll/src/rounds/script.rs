@@ -1,7 +1,9 @@
 //! The rounds of a call: what a member writes in each and what it makes of the others'.
 
 use super::cut::{Cut, Room};
-use super::{Cores, Exchange, Exchanged, Operands, Payloads, Shape, Target, Term, Writers, block_of};
+use super::{
+    Cores, Course, Exchange, Exchanged, Operands, Payloads, Shape, Target, Term, Way, Writers, block_of,
+};
 use crate::call::Group;
 use crate::partition::Partition;
 
@@ -63,7 +65,7 @@ impl Script {
     /// each. `element`: bytes that stay together.
     pub fn new(shape: Shape, group: Group, bytes: u64, element: u64, in_place: bool, room: Room) -> Script {
         let element = element.max(1);
-        let cut = Cut::of(shape, group.size, bytes, element, room);
+        let cut = Cut::of(shape, group.size, bytes, element, in_place, room);
         let (crowded, cores) = (room.crowded, room.cores);
         Script { shape, group, bytes, element, in_place, cut, long: false, crowded, cores }
     }
@@ -161,6 +163,21 @@ impl Script {
     #[inline]
     pub(super) fn exchanges(&self) -> bool {
         self.cut.exchanges
+    }
+
+    /// How its bytes go, where a rule says so.
+    pub(super) fn course(&self) -> Option<Course> {
+        self.cut.course
+    }
+
+    /// The way of its payloads.
+    pub fn way(&self) -> Way {
+        match (self.cut.by_cores, self.cut.exchanges, self.cut.two_phases) {
+            (true, _, _) => Way::ByCores,
+            (_, true, _) => Way::Exchanged,
+            (_, _, true) => Way::TwoPhases,
+            _ => Way::Flat,
+        }
     }
 
     /// Whether it goes core by core ([`super::by_cores`]).

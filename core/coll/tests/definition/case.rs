@@ -24,7 +24,7 @@ impl Case<'_> {
     /// Every algorithm that applies, with both kinds of sends; those over levels with several layouts.
     pub(crate) fn check(&self, random: &mut Random) {
         let group = Group { rank: 0, size: self.size };
-        let flat = Model { segment: Some(64), window: 3, ..Model::default() };
+        let flat = Model { segment: Some(64), window: Some(3), ..Model::default() };
         let algorithms: Vec<&'static Algorithm> = candidates(&self.calls[0], group, &flat).collect();
         assert!(!algorithms.is_empty());
         for algorithm in algorithms {

@@ -48,7 +48,7 @@ fn never(_: &[u8], _: &mut [u8]) {
 
 impl Case<'_> {
     fn check(&self, random: &mut Random) {
-        let model = Model { segment: Some(64), window: 2, ..Model::default() };
+        let model = Model { segment: Some(64), window: Some(2), ..Model::default() };
         let everybody = members(self.shape);
         let ranked = |&member: &Member| {
             let all = rank_inter(&(self.call)(member), self.sides(member), &model);

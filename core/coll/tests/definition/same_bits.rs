@@ -113,8 +113,10 @@ fn combined(first: u32, ranks: u32, value: &dyn Fn(u32) -> u64) -> u64 {
 #[test]
 fn a_reproducible_reduction_is_one_tree_whatever_the_call() {
     let mut random = Random(42);
-    let models =
-        [Model::default(), Model { ranks_per_core: 4.0, segment: Some(64), window: 1, ..Model::default() }];
+    let models = [
+        Model::default(),
+        Model { ranks_per_core: 4.0, segment: Some(64), window: Some(1), ..Model::default() },
+    ];
     for size in 1..=64 {
         let value = |i: usize| {
             move |rank: u32| {
@@ -173,8 +175,10 @@ fn exclusive(rank: u32, size: u32, value: &dyn Fn(u32) -> u64) -> Option<u64> {
 #[test]
 fn reproducible_scans_combine_by_doubling_whatever_the_length_and_the_model() {
     let mut random = Random(43);
-    let models =
-        [Model::default(), Model { ranks_per_core: 4.0, segment: Some(64), window: 1, ..Model::default() }];
+    let models = [
+        Model::default(),
+        Model { ranks_per_core: 4.0, segment: Some(64), window: Some(1), ..Model::default() },
+    ];
     for size in 1..=64_u32 {
         for (count, commutative) in [(1, true), (3, false), (4500, true)] {
             if count > 1000 && size > 9 {

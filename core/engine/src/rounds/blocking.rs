@@ -4,7 +4,7 @@ use super::{Bound, Rounds, RoundsCall};
 use crate::schedule::Arguments;
 use std::sync::OnceLock;
 use std::time::Instant;
-use weft_coll::rounds::{BlockingRun, Contest, Desk, Outcome, Readable, Readers, Shape};
+use weft_coll::rounds::{BlockingRun, Contest, Desk, Outcome, Readable, Readers, Room, Shape, Told};
 use weft_datatype::Kernel;
 
 impl Readers for Rounds {
@@ -68,7 +68,19 @@ impl BlockingRoundsCall {
         kernel: Option<Kernel>,
         in_place: bool,
     ) -> Option<BlockingRoundsCall> {
-        let room = rounds.room();
+        BlockingRoundsCall::as_told(rounds, what, arguments, kernel, in_place, Told::default())
+    }
+
+    /// The same of a call of which rules say something.
+    pub fn as_told(
+        rounds: &mut Rounds,
+        what: (Shape, u64, u64),
+        arguments: Arguments,
+        kernel: Option<Kernel>,
+        in_place: bool,
+        told: Told,
+    ) -> Option<BlockingRoundsCall> {
+        let room = Room { told, ..rounds.room() };
         let (script, bound) = RoundsCall::bind(rounds, room, what, arguments, kernel, in_place)?;
         Some(BlockingRoundsCall { run: BlockingRun::begin(script, rounds), bound })
     }

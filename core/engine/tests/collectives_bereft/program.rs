@@ -55,7 +55,7 @@ impl Action {
     pub(crate) fn bind(&self, comm: &Comm, rank: u32, sequence: u32) -> ScheduleRun {
         let int: Datatype = Datatype::predefined(abi::MPI_INT).unwrap().into();
         let size = comm.members.len() as u32;
-        let (call, model) = (self.call(), Model { segment: Some(1000), window: 2, ..Model::default() });
+        let (call, model) = (self.call(), Model { segment: Some(1000), window: Some(2), ..Model::default() });
         let able: Vec<_> = candidates(&call, Group { rank: 0, size }, &Model::default()).collect();
         let algorithm = able[self.algorithm as usize % able.len()];
         let schedule = algorithm.build(&call, Group { rank, size }, &model);

@@ -162,7 +162,7 @@ impl Program {
             Action { kind, comm, root, to, count, ordered: random.below(2) == 0, persistent }
         });
         let actions = actions.collect();
-        let model = Model { segment: Some(500), window: 2, ..Model::default() };
+        let model = Model { segment: Some(500), window: Some(2), ..Model::default() };
         Program { comms: comms.into_iter().map(Arc::new).collect(), actions, model, rounds: 3 }
     }
 

@@ -18,7 +18,7 @@ impl Process {
     pub fn agree_on_memory(&mut self, comm: Handle, needed: Needed) -> Result<Agreement> {
         let of = self.comms.get(comm)?;
         let (rank, size) = (of.rank.0, of.size);
-        if let (Needed::Slots, OnNode::Ready(rounds)) = (needed, &of.node.way) {
+        if let (Needed::Slots, OnNode::Ready(rounds) | OnNode::Ruled(rounds)) = (needed, &of.node.way) {
             // All have said so when they have agreed.
             let core = weft_place::topology::core_of(&LiveSystem, &allowed_cpus());
             rounds.cells_here().say_seat(core.map_or(0, |core| core as u32 + 1));
@@ -85,7 +85,7 @@ impl Process {
             None => rounds.leave_for_memory(),
         };
         match (&mut of.node.way, agreement.needed) {
-            (OnNode::Ready(rounds), Needed::Slots) => {
+            (OnNode::Ready(rounds) | OnNode::Ruled(rounds), Needed::Slots) => {
                 if block != 0 && self.engine.add_slots(block, rounds).is_ok() {
                     return;
                 }
@@ -148,7 +148,7 @@ impl Process {
             leave(rounds);
         }
         let OnNode::Joining(rounds) = std::mem::take(&mut of.node.way) else { unreachable!("just seen") };
-        of.node.way = OnNode::Ready(rounds);
+        of.node.way = of.node.ready(rounds);
         true
     }
 }

@@ -2,13 +2,13 @@
 //! (initialization is collective and nonlocal, section 6.13), so that a start is only stores into them. What gains nothing by
 //! that, finds no memory, or is too long, and what comes after the end of its cells, goes by messages, at all members.
 
-use super::{Agreement, OnNode, kernel, shape};
+use super::{Agreement, OnNode, kernel, told};
 use crate::persistent::OnCells;
 use crate::process::Process;
 use crate::request::{Local, MpiStatus, engine_request};
 use std::cell::Cell;
 use weft_coll::Call;
-use weft_coll::rounds::Shape;
+use weft_coll::rounds::{Shape, Told};
 use weft_datatype::Kernel;
 use weft_engine::{Arguments, Begin, Ending, Reduction, RoundsCall, needs_slots_later, wanted_room};
 use weft_types::{Handle, HandleKind, PeerId, Rank, Result};
@@ -21,6 +21,8 @@ pub(crate) struct KeptCall {
     arguments: Arguments,
     kernel: Option<Kernel>,
     in_place: bool,
+    /// What rules say of it.
+    told: Told,
     /// Whether its payloads need memory beside the cells.
     is_long: bool,
     sequence: u32,
@@ -46,14 +48,21 @@ impl Process {
         arguments: &Arguments,
         reduction: Option<&Reduction>,
     ) -> Result<Option<KeptCall>> {
-        let (Some((shape, bytes, element, in_place)), Some(kernel)) = (shape(call), kernel(reduction)) else {
+        let (Some((shape, bytes, element, in_place)), Some(kernel)) = (Shape::of(call), kernel(reduction))
+        else {
             return Ok(None);
         };
         if self.comms.get(comm)?.lane != 0 || !self.may_have_cells(comm)? {
             return Ok(None);
         }
         let of = self.comms.get(comm)?;
-        let Some(is_long) = needs_slots_later((shape, bytes, element), of.size, wanted_room(of.size)) else {
+        let mut room = wanted_room(of.size);
+        if let Some(rules) = &of.node.rules {
+            let place = weft_coll::Group { rank: of.rank.0, size: of.size };
+            let Some(told) = told(rules, call, place, false, room, &self.model()) else { return Ok(None) };
+            room.told = told;
+        }
+        let Some(is_long) = needs_slots_later((shape, bytes, element), of.size, room) else {
             return Ok(None);
         };
         if !pays(shape, is_long) {
@@ -62,7 +71,7 @@ impl Process {
         arguments.send.check_distinct(&arguments.recv)?;
         let (what, arguments) = ((shape, bytes, element), arguments.clone());
         let sequence = of.persistent_collectives;
-        Ok(Some(KeptCall { what, arguments, kernel, in_place, is_long, sequence }))
+        Ok(Some(KeptCall { what, arguments, kernel, in_place, told: room.told, is_long, sequence }))
     }
 
     /// The request of a persistent collective is there.
@@ -85,7 +94,7 @@ impl Process {
         let of = self.comms.get_mut(comm)?;
         // Whoever has left the communicator's cells does not know of memory any more, and the others find that out here.
         let number = of.collectives.get();
-        if let OnNode::Ready(rounds) | OnNode::Wants(rounds) = &mut of.node.way
+        if let OnNode::Ready(rounds) | OnNode::Ruled(rounds) | OnNode::Wants(rounds) = &mut of.node.way
             && let Ok(Begin::Over) = rounds.begin(number)
         {
             of.node.way = OnNode::Never;
@@ -156,9 +165,9 @@ impl Process {
         }
         let peers: Vec<PeerId> = of.group.peers().collect();
         let Ok(mut rounds) = self.engine.join_rounds(cells, of.rank.0, &peers) else { return };
-        let KeptCall { what, arguments, kernel, in_place, is_long, sequence } = *call;
+        let KeptCall { what, arguments, kernel, in_place, told, is_long, sequence } = *call;
         let has_room = !is_long || self.engine.add_slots(room, &mut rounds).is_ok();
-        let kept = RoundsCall::unattended(&rounds, what, arguments, kernel, in_place)
+        let kept = RoundsCall::unattended_as_told(&rounds, what, arguments, kernel, in_place, told)
             .expect("what fits was asked before");
         rounds.cells().join_in(0);
         if !has_room {

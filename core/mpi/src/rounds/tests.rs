@@ -55,13 +55,18 @@ fn call(elements: u64) -> (Call<'static>, Arguments, Reduction) {
 
 /// One blocking allreduce; whether it ended well. `hears`: what this member hears of agreements, of which only the first is told.
 fn allreduce(process: &mut Process, elements: u64, hears: &mut dyn FnMut(Needed) -> bool) -> bool {
+    allreduce_by(process, elements, hears).is_some()
+}
+
+/// The same; whether it went through the cells, if it ended well.
+fn allreduce_by(process: &mut Process, elements: u64, hears: &mut dyn FnMut(Needed) -> bool) -> Option<bool> {
     loop {
         let (call, arguments, reduction) = call(elements);
         let begun =
             process.by_rounds(|process| process.start_collective(COMM, &call, arguments, Some(reduction)));
         match begun {
-            Err(_) => return false,
-            Ok(Begun::Messages(request)) => return ended_well(process, request),
+            Err(_) => return None,
+            Ok(Begun::Messages(request)) => return ended_well(process, request).then_some(false),
             Ok(Begun::Join(_)) => unreachable!("there is no such device"),
             Ok(Begun::Levels(_) | Begun::AgreeOnLevels(_)) => unreachable!("all are on one node"),
             Ok(Begun::Agree(comm, needed)) => {
@@ -78,7 +83,7 @@ fn allreduce(process: &mut Process, elements: u64, hears: &mut dyn FnMut(Needed)
                     Outcome::Blocked => process.hopeless_in_rounds(COMM, &mut under_way).map(|_| false),
                 });
                 process.end_rounds(under_way);
-                return well;
+                return well.then_some(true);
             }
         }
     }
@@ -217,4 +222,35 @@ fn a_persistent_collective_has_cells_when_all_members_can_reach_them_and_otherwi
             assert!(allreduce(process, 2, &mut all));
         });
     }
+}
+
+#[test]
+fn rules_of_a_communicator_say_whether_its_calls_go_through_the_cells() {
+    let cases = [
+        ("bcast -> flat", true, true),
+        ("allreduce -> messages", false, false),
+        ("allreduce -> circulant", false, false),
+        ("allreduce -> not circulant", true, true),
+        ("allreduce bytes=..8 -> messages", false, true),
+        ("allreduce bytes=9.. -> cells-two-phases; allreduce -> ring", false, true),
+        ("allreduce -> core-by-core", true, true),
+        ("allreduce -> reading", true, true),
+        ("allreduce -> not cells; allreduce bytes=..8 -> not cells-two-phases", false, true),
+    ];
+    members(3, |process, _| {
+        for (rules, short, long) in cases {
+            let mut info = crate::info::Info::default();
+            info.set(KEY.as_bytes(), rules.as_bytes()).expect("short");
+            let of = process.comms.get_mut(COMM).expect("there");
+            of.accept_hints(&info).expect("rules");
+            let mut go = |elements| {
+                let ways: Vec<_> = (0..6)
+                    .map(|_| allreduce_by(process, elements, &mut |_| true).expect("it ends well"))
+                    .collect();
+                ways[5]
+            };
+            assert_eq!((go(1), go(LONG)), (short, long), "{rules}");
+            assert!((0..3).all(|_| iallreduce(process, 1) && iallreduce(process, LONG)), "{rules}");
+        }
+    });
 }

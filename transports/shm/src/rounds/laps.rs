@@ -98,6 +98,30 @@ pub const fn wanted_slot_bytes(members: u32, crowded: bool) -> usize {
     Parts::of(members, wanted_ring(members, crowded), crowded).slot_bytes()
 }
 
+/// Bytes of the longest payloads of attended calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Longest {
+    /// In one phase.
+    pub attended: usize,
+    /// Contributions in two phases.
+    pub in_two_phases: usize,
+    /// For members of the own core.
+    pub near: usize,
+    /// A block that more than two exchange; 0: there are none.
+    pub block: usize,
+}
+
+/// Those in rings of the wanted size; `crowded`: where ranks share cores.
+pub fn wanted_longest(members: u32, crowded: bool) -> Longest {
+    let parts = Parts::of(members, wanted_ring(members, crowded), crowded);
+    Longest {
+        attended: parts.attended(),
+        in_two_phases: parts.in_two_phases(),
+        near: parts.near_bytes(),
+        block: exchange::block_bytes(parts.exchanged, parts.members),
+    }
+}
+
 /// What a payload is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sort {

@@ -66,8 +66,8 @@ impl Process {
         if !matches!(of.node.way, OnNode::Apart | OnNode::Levels(_)) {
             return Ok(false);
         }
-        let ruled =
-            self.tuning.rules.concern(of.size) || of.hints.text(crate::collective::tuning::KEY).is_some();
+        let ruled = self.tuning.rules.name_algorithms(of.size)
+            || of.hints.text(crate::collective::tuning::KEY).is_some();
         Ok(self.parameters.node_collectives != Choice::Off
             && !self.parameters.reproducible
             && !self.checks_collectives()

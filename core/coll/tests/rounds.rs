@@ -59,7 +59,9 @@ fn run_on(
         .collect();
     let block = if exchanges { block_bytes(slot, size as usize) } else { 0 };
     let in_two_phases = in_two_phases(slot, size as usize);
-    let room = Room { slot, in_two_phases, block, crowded, near: slot, cores };
+    // One of each core writes, where it is known which those are.
+    let block_of_cores = if exchanges { block_bytes(slot, cores.count().max(1) as usize) } else { 0 };
+    let room = Room { slot, in_two_phases, block, block_of_cores, crowded, near: slot, cores };
     (node.crowded, node.seats) = (crowded, seats.to_vec());
     let mut at = vec![0; size as usize];
     let mut running: Vec<Option<Running>> = (0..size).map(|_| None).collect();
@@ -155,6 +157,7 @@ fn long_calls_of_members_that_share_cores_give_what_the_definition_says() {
 fn what_members_of_one_core_have_is_combined_there() {
     let cores = [
         &[1, 1, 1, 2][..],
+        &[1, 2, 1, 2],
         &[3, 1, 1, 1, 3],
         &[1, 2, 3, 1, 2, 3, 1, 2, 3],
         &[1, 1, 1, 2, 2, 2],
@@ -184,7 +187,7 @@ fn what_members_of_one_core_have_is_combined_there() {
 fn what_goes_from_core_to_core_is_one_sum_for_each_and_its_result() {
     let bytes = 96_000;
     for (seats, cores) in
-        [(&[1, 2, 1, 2, 1, 2, 1, 2][..], 2), (&[1, 2, 3, 1, 2, 3, 1, 2, 3], 3), (&[1, 1, 1, 2], 2)]
+        [(&[1, 2, 1, 2, 1, 2, 1, 2][..], 2), (&[1, 2, 3, 1, 2, 3, 1, 2, 3], 3), (&[1, 1, 1, 2], 2), (&[1, 2, 1, 2], 2)]
     {
         let crossed = |known| run_on(seats, known, 64 << 10, &[(7, 0, bytes, 8, false)], 7).crossed;
         let (members, bytes) = (seats.len() as u64, bytes as u64);
@@ -226,7 +229,13 @@ fn what_short_forms_do_in_one_round_scripts_do_so_too() {
                     let bytes = bytes / element * element;
                     // Exchanged block by block or not.
                     for block in [0, slot / size as usize / 64 * 64] {
-                        let room = Room { block, near: slot, cores, ..Room::alike(slot, crowded) };
+                        let room = Room {
+                            block,
+                            block_of_cores: block,
+                            near: slot,
+                            cores,
+                            ..Room::alike(slot, crowded)
+                        };
                         let script = Script::new(shape, group, bytes, element, false, room);
                         let short = is_one_round(shape, size, bytes, slot, block);
                         assert!(

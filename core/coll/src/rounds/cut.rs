@@ -44,7 +44,7 @@ const EXCHANGED_ALIKE_TO: u64 = 8 << 20;
 /// Members of one core from which on allreduces go core by core. Far cores (a line .17 us) beside much other work, in two phases / core by core, us: 8 members
 /// 32 KiB 27 / 16, 128 KiB 61 / 53, 512 KiB 220 / 184; but of 4, two to a core, 64 KiB 14 / 14,
 /// 256 KiB 41 / 45, 512 KiB 79 / 87: there a core has to read as much either way, and its members wait for one that combines.
-const BY_CORES_FROM: u32 = 3;
+const BY_CORES_FROM: u32 = 2;
 /// Most members that exchange what is the same for all: each writes it once for every other.
 const ALIKE_AMONG: u32 = 5;
 /// A broadcast to one other goes by a message from here to there: memory of a message goes to and fro between the two, that of
@@ -61,6 +61,8 @@ pub struct Room {
     pub in_two_phases: usize,
     /// Bytes of a block that each member gives to each in such calls, written by who has read there last; 0: there are none.
     pub block: usize,
+    /// The same where one member of each core gives one to one of each other core.
+    pub block_of_cores: usize,
     /// Whether members share cores, so that each wait costs a change of processes. The same at all members.
     pub crowded: bool,
     /// Bytes of the longest payload for members of the writer's core; two fit.
@@ -77,7 +79,15 @@ impl Room {
 
     /// The same for all calls.
     pub fn alike(slot: usize, crowded: bool) -> Room {
-        Room { slot, in_two_phases: slot, block: 0, crowded, near: 0, cores: Cores::default() }
+        Room {
+            slot,
+            in_two_phases: slot,
+            block: 0,
+            block_of_cores: 0,
+            crowded,
+            near: 0,
+            cores: Cores::default(),
+        }
     }
 }
 
@@ -112,14 +122,13 @@ fn is_by_cores(shape: Shape, members: u32, bytes: u64, element: u64, room: &Room
         && more >= TWO_PHASES_FROM_EXCHANGED
         && room.cores.is_known()
         && room.cores.most() >= BY_CORES_FROM
-        && room.block > 0
         && element <= LONG_ELEMENT
         && longest_by_cores(element, room) > 0
 }
 
 /// Bytes of the longest piece of such a call: each core combines a part, which fits a block.
 fn longest_by_cores(element: u64, room: &Room) -> u64 {
-    let parts = room.block as u64 / element * element * u64::from(room.cores.count());
+    let parts = room.block_of_cores as u64 / element * element * u64::from(room.cores.count());
     parts.min(room.near as u64) / element * element
 }
 

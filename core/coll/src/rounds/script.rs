@@ -177,9 +177,21 @@ impl Script {
     /// `read`: this member has read those below.
     pub(super) fn exchanged(&self, first: u64, round: u64, read: u64) -> Exchanged {
         let (phase, piece) = self.of(round);
+        let writers = self.everyone();
+        // What goes to a root its readers have not all read when they begin the next call.
+        let stays = round == 0 && self.joins_all();
         if !self.cut.two_phases {
-            let until = first + round;
-            return Exchanged { read, until, made_of: None, returned: 0, one_way: 0, is_shared: false };
+            let (until, made_of) = (first + round, None);
+            return Exchanged {
+                read,
+                until,
+                made_of,
+                returned: 0,
+                one_way: 0,
+                is_shared: false,
+                writers,
+                stays,
+            };
         }
         let (returned, one_way) = match self.shape {
             Shape::Reduce { root } if root != self.group.rank => (1 << root, 1 << root),
@@ -187,7 +199,7 @@ impl Script {
         };
         let made_of = (phase == Phase::Results).then(|| first + self.parts_round(piece));
         let until = first + self.results_round(piece);
-        Exchanged { read, until, made_of, returned, one_way, is_shared: false }
+        Exchanged { read, until, made_of, returned, one_way, is_shared: false, writers, stays }
     }
 
     fn everyone(&self) -> u64 {
@@ -421,12 +433,22 @@ impl Script {
         operands: &mut impl Operands,
         from: &dyn Payloads,
         term: impl Fn(u32, usize, usize) -> Term<'a>,
-        into: Target<'_>,
+        mut into: Target<'_>,
     ) {
         let len = into.bytes();
-        match is_fetched(self.group.size, len, self.crowded) {
-            false => self.combine_all(operands, |member| term(member, 0, len), into),
-            true => self.fold_fetched(operands, from, term, into),
+        if is_fetched(self.group.size, len, self.crowded) {
+            return self.fold_fetched(operands, from, term, into);
+        }
+        // Of two members there is one pass. Of more the result stays in the nearest cache from one to the next (256 KiB of four that lie in the
+        // third-level cache 17.2 and 12.4 us).
+        let at_a_time =
+            (AT_A_TIME / self.element as usize * self.element as usize).max(self.element as usize);
+        if self.group.size == 2 || len <= at_a_time {
+            return self.combine_all(operands, |member| term(member, 0, len), into);
+        }
+        for at in (0..len).step_by(at_a_time) {
+            let count = at_a_time.min(len - at);
+            self.combine_all(operands, |member| term(member, at, count), into.part(at, count));
         }
     }
 

@@ -176,7 +176,7 @@ impl Exchange for Blocks<'_> {
         let writers = self.what.writers;
         assert!(writers >> self.me & writers >> member & 1 == 1, "both write blocks");
         // Fewer writers have longer ones.
-        assert!(len <= self.node.block * self.node.finished.len() / writers.count_ones() as usize);
+        assert!(len <= block_bytes(self.node.ring / 3, writers.count_ones() as usize));
         let cell = (self.round % CELLS) as usize;
         let room = &mut self.node.blocks[self.me][cell][member as usize];
         room.resize(len, 0);

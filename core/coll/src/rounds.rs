@@ -218,6 +218,11 @@ pub struct Exchanged {
     pub one_way: u64,
     /// Whether others than the one that a block is for read it, too.
     pub is_shared: bool,
+    /// Those that write blocks for one another, one bit each.
+    pub writers: u64,
+    /// Whether it goes where the contribution before lay: this is the first of its call, and what came there before each has read for itself
+    /// when it begins the next call. The same at all members.
+    pub stays: bool,
 }
 
 /// The own blocks of a round, and those of others that they are made of.

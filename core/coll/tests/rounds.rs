@@ -59,7 +59,9 @@ fn run_on(
         .collect();
     let block = if exchanges { block_bytes(slot, size as usize) } else { 0 };
     let in_two_phases = in_two_phases(slot, size as usize);
-    let room = Room { in_two_phases, block, near: slot, cores, ..Room::alike(slot, crowded) };
+    // One of each core writes, where it is known which those are.
+    let block_of_cores = if exchanges { block_bytes(slot, cores.count().max(1) as usize) } else { 0 };
+    let room = Room { in_two_phases, block, block_of_cores, near: slot, cores, ..Room::alike(slot, crowded) };
     (node.crowded, node.seats) = (crowded, seats.to_vec());
     let mut at = vec![0; size as usize];
     let mut running: Vec<Option<Running>> = (0..size).map(|_| None).collect();
@@ -155,6 +157,7 @@ fn long_calls_of_members_that_share_cores_give_what_the_definition_says() {
 fn what_members_of_one_core_have_is_combined_there() {
     let cores = [
         &[1, 1, 1, 2][..],
+        &[1, 2, 1, 2],
         &[3, 1, 1, 1, 3],
         &[1, 2, 3, 1, 2, 3, 1, 2, 3],
         &[1, 1, 1, 2, 2, 2],
@@ -183,9 +186,12 @@ fn what_members_of_one_core_have_is_combined_there() {
 #[test]
 fn what_goes_from_core_to_core_is_one_sum_for_each_and_its_result() {
     let bytes = 96_000;
-    for (seats, cores) in
-        [(&[1, 2, 1, 2, 1, 2, 1, 2][..], 2), (&[1, 2, 3, 1, 2, 3, 1, 2, 3], 3), (&[1, 1, 1, 2], 2)]
-    {
+    for (seats, cores) in [
+        (&[1, 2, 1, 2, 1, 2, 1, 2][..], 2),
+        (&[1, 2, 3, 1, 2, 3, 1, 2, 3], 3),
+        (&[1, 1, 1, 2], 2),
+        (&[1, 2, 1, 2], 2),
+    ] {
         let crossed = |known| run_on(seats, known, 64 << 10, &[(7, 0, bytes, 8, false)], 7).crossed;
         let (members, bytes) = (seats.len() as u64, bytes as u64);
         // Contributions of each member to all of other cores, and results back.
@@ -226,7 +232,13 @@ fn what_short_forms_do_in_one_round_scripts_do_so_too() {
                     let bytes = bytes / element * element;
                     // Exchanged block by block or not.
                     for block in [0, slot / size as usize / 64 * 64] {
-                        let room = Room { block, near: slot, cores, ..Room::alike(slot, crowded) };
+                        let room = Room {
+                            block,
+                            block_of_cores: block,
+                            near: slot,
+                            cores,
+                            ..Room::alike(slot, crowded)
+                        };
                         let script = Script::new(shape, group, bytes, element, false, room);
                         let short = is_one_round(shape, size, bytes, slot, block);
                         assert!(
@@ -276,7 +288,8 @@ fn members_that_share_cores_exchange_blocks_where_that_is_faster() {
     assert_eq!([128, 256].map(|kib| rounds(Shape::Alltoall, 4, kib, 128 << 10)), [1, 2]);
     // So long ones are exchanged, too, but for what is the same for all.
     assert_eq!([8, 1].map(|mib| rounds(Shape::ReduceScatter, 4, mib << 10, 128 << 10)), [82, 8]);
-    assert_eq!([512, 1024].map(|kib| rounds(Shape::Alltoall, 8, kib, 64 << 10)), [8, 16]);
+    // Of many members pieces are shorter, where there are several.
+    assert_eq!([64, 512, 1024].map(|kib| rounds(Shape::Alltoall, 8, kib, 64 << 10)), [1, 16, 32]);
     assert_eq!([512, 1024].map(|kib| rounds(Shape::Allgather, 4, kib, 128 << 10)), [4, 4]);
     // Short forms leave to scripts what is exchanged.
     let short = |kib: u64, block| is_one_round(Shape::Alltoall, 3, kib << 10, 300 << 10, block);

@@ -239,6 +239,7 @@ impl Rounds {
             slot,
             in_two_phases: self.cells.slot_bytes_in_two_phases(),
             block: self.cells.block_bytes(),
+            block_of_cores: self.cells.block_bytes_among(self.cores.count()),
             crowded,
             near: self.cells.near_bytes(),
             cores: self.cores,

@@ -49,7 +49,7 @@ pub const MAX_RANKS: u32 = 4096;
 pub const LANES: u32 = 32;
 /// Bytes of the pool for collectives, of which only what was given out is ever backed with memory.
 /// (Less where every access is interpreted.)
-pub const POOL_BYTES: u64 = if cfg!(miri) { 4 << 20 } else { 64 << 20 };
+pub const POOL_BYTES: u64 = if cfg!(miri) { 4 << 20 } else { 128 << 20 };
 
 /// The figures of one node segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

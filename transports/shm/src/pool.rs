@@ -292,6 +292,7 @@ fn changed(head: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Rounds;
 
     fn pool() -> Pool {
         let layout = Layout::new(2, sys::page_bytes());
@@ -343,6 +344,17 @@ mod tests {
         );
         pool.give_back(blocks[0]);
         assert_eq!(pool.take_share(wanted, least), Some(blocks[0]), "what came back is as good as new");
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "the pool is small there")]
+    fn the_first_communicators_of_eight_that_share_cores_have_the_longest_rings() {
+        let pool = pool();
+        let bytes = [4, 8, 8].map(|members| {
+            let block = Rounds::take_slots(&pool, members, true).expect("room");
+            pool.bytes(block) / u64::from(members)
+        });
+        assert_eq!(bytes, [2 << 20, 2 << 20, 1 << 20]);
     }
 
     #[test]

@@ -422,7 +422,12 @@ impl Rounds {
     /// Bytes of a block that each member gives to each in an attended call; 0: none are exchanged. The same at all members.
     #[inline]
     pub fn block_bytes(&self) -> usize {
-        self.memory.block_bytes()
+        self.memory.block_bytes(self.members())
+    }
+
+    /// The same where only so many members do, each to each.
+    pub fn block_bytes_among(&self, writers: u32) -> usize {
+        self.memory.block_bytes(writers)
     }
 
     /// The own payload of that many bytes is about to be written: how. Its sort is that of [`Writing::sort`] from now on; then

@@ -268,6 +268,8 @@ enum Blocks {
 }
 
 fn exchanged(view: View, calls: &[Blocks]) {
+    /// Bytes of a place: of one block.
+    const PLACE: usize = 128;
     let (me, other) = (view.1, 1 - view.1);
     let (mut pace, mut places) = (Pace::new(me, 2), Places::default());
     for (&call, round) in calls.iter().zip(0_u64..) {
@@ -279,9 +281,11 @@ fn exchanged(view: View, calls: &[Blocks]) {
         let has_results = !matches!(call, Blocks::Parts);
         let one_way = if root == Some(other) { 1 << other } else { 0 };
         let returned = if has_results { 1 << other } else { 0 };
-        let what = Exchanged { read: round, until, made_of, returned, one_way, is_shared: false };
-        assert!(made_of.is_some() || places.unread() <= round, "all that came before is read");
-        let lent = if made_of.is_some() { 0 } else { places.lent() };
+        let stays = matches!(call, Blocks::Parts | Blocks::PartsOf(None));
+        let (is_shared, writers) = (false, 0b11);
+        let what = Exchanged { read: round, until, made_of, returned, one_way, is_shared, writers, stays };
+        assert!(made_of.is_some() || places.unread(what) <= round, "all that came before is read");
+        let lent = if made_of.is_some() { 0 } else { places.lent(what) };
         view.wait_until(|| {
             pace.has_room(&view, round) && (lent == 0 || pace.has_room(&view, lent + View::CELLS - 1))
         });
@@ -289,8 +293,8 @@ fn exchanged(view: View, calls: &[Blocks]) {
         let is_result = made_of.is_some();
         if !is_result || root.is_none_or(|root| root == other) {
             // A line each: the number of the place and who gives it.
-            let (ring, at) = place.given(me, other, 2, 1);
-            view.write_at(ring as usize, at / 2, round, u64::from(me) + 10 * round);
+            let (ring, at, _) = place.given(me, other, PLACE);
+            view.write_at(ring as usize, at / PLACE, round, u64::from(me) + 10 * round);
         }
         view.set_stamp(round, stamp(round, 7));
         if !is_result || root.is_none_or(|root| root == me) {

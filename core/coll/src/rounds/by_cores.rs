@@ -237,6 +237,8 @@ impl ByCores {
             returned: self.script.others(),
             one_way: 0,
             is_shared: true,
+            writers: self.cores().leaders(),
+            stays: false,
         })
     }
 

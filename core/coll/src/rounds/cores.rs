@@ -38,8 +38,8 @@ impl Cores {
         self.count > 0
     }
 
-    /// Cores.
-    pub(super) fn count(&self) -> u32 {
+    /// Cores; 0: not known.
+    pub fn count(&self) -> u32 {
         u32::from(self.count)
     }
 

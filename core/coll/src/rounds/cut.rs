@@ -43,11 +43,15 @@ pub(super) const EXCHANGED_FROM: u64 = 2 << 10;
 const EXCHANGED_TO: u64 = 64 << 20;
 const EXCHANGED_ALIKE_TO: u64 = 8 << 20;
 /// Members of one core from which on allreduces go core by core. Far cores (a line .17 us) beside much other work, in two phases / core by core, us: 8 members
-/// 32 KiB 27 / 16, 128 KiB 61 / 53, 512 KiB 220 / 184; but of 4, two to a core, 64 KiB 14 / 14,
-/// 256 KiB 41 / 45, 512 KiB 79 / 87: there a core has to read as much either way, and its members wait for one that combines.
-pub(super) const BY_CORES_FROM: u32 = 3;
+/// 32 KiB 27 / 16, 128 KiB 61 / 53, 512 KiB 220 / 184. Of 4, two to a core, it is one piece that matters, which long blocks of cores allow: two near cores of a
+/// Zen 5 256 KiB 29.3 / 27.1, 512 KiB 56 / 53, far ones (.185 us) 43.3 / 42.9 and 82.5 / 82.8; half of the bytes go from core to core.
+pub(super) const BY_CORES_FROM: u32 = 2;
 /// Most members that exchange what is the same for all: each writes it once for every other.
 const ALIKE_AMONG: u32 = 5;
+/// Bytes of the blocks of all members for all in a piece where there are several: what a core's members write and read of two pieces stays nearer to it.
+/// (Bare program, two near cores of a Zen 5, 256 KiB for each of eight, pieces of 64 / 32 KiB, us: reduce-scatter 365 / 311, alltoall 500 / 480; 512 KiB for each of four,
+/// pieces of 128 / 64 KiB: 95 / 101, 121 / 126.) What goes in one piece is sooner there (64 KiB for each of eight, one / two / four: 59 / 59 / 69 and 68 / 70 / 80).
+const IN_SEVERAL: u64 = 2 << 20;
 /// A broadcast to one other goes by a message from here to there: memory of a message goes to and fro between the two, that of
 /// payloads one way only, which takes a sixth longer (128 KiB near 5.1 and 4.4 us, 256 KiB 8.6 and 7.6). Beyond, both are bound by memory.
 const TO_ONE_BY_MESSAGE: std::ops::Range<u64> = (64 << 10) + 1..1 << 20;
@@ -62,6 +66,8 @@ pub struct Room {
     pub in_two_phases: usize,
     /// Bytes of a block that each member gives to each in such calls, written by who has read there last; 0: there are none.
     pub block: usize,
+    /// The same where one member of each core gives one to one of each other core.
+    pub block_of_cores: usize,
     /// Whether members share cores, so that each wait costs a change of processes. The same at all members.
     pub crowded: bool,
     /// Bytes of the longest payload for members of the writer's core; two fit.
@@ -84,6 +90,7 @@ impl Room {
             slot,
             in_two_phases: slot,
             block: 0,
+            block_of_cores: 0,
             crowded,
             near: 0,
             cores: Cores::default(),
@@ -133,7 +140,7 @@ pub(super) fn second_wait(shape: Shape, room: &Room) -> u64 {
 
 /// Bytes of the longest piece of a call that goes core by core ([`super::by_cores`]): each core combines a part, which fits a block.
 pub(super) fn longest_by_cores(element: u64, room: &Room) -> u64 {
-    let parts = room.block as u64 / element * element * u64::from(room.cores.count());
+    let parts = room.block_of_cores as u64 / element * element * u64::from(room.cores.count());
     parts.min(room.near as u64) / element * element
 }
 
@@ -222,6 +229,13 @@ impl Cut {
             // All write contributions, and then all read.
             _ if room.crowded || two_phases => 1,
             _ => pieces_for_overlap(shape, members, bytes),
+        };
+        let fits = match exchanges && !two_phases && bytes > fits {
+            true => {
+                let longest = IN_SEVERAL / u64::from(members * members);
+                (longest / element * element).max(element).min(fits)
+            }
+            false => fits,
         };
         let (piece, pieces) = cut(bytes, element, fits, several);
         Cut { piece, pieces, two_phases, exchanges, by_cores: false, course }

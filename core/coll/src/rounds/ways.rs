@@ -367,13 +367,12 @@ static WAYS: &[NodeAlgorithm] = &[
         operations: &["allreduce"],
         source: "Weft, core/coll/src/rounds/by_cores.rs; after Parsons, Pai, Accelerating MPI collective communications through hierarchical algorithms, 2014",
         parameters: PIECE,
-        restriction: "members bound to cores that some of them share; pays from three on one core and 64 KiB that the third and further members \
+        restriction: "members bound to cores that some of them share; pays from two on one core and 64 KiB that the third and further members \
                       would write",
         can: |call| {
             let room = &call.room;
             let cores = &room.cores;
-            room.block > 0
-                && cores.is_known()
+            cores.is_known()
                 && call.element <= LONG_ELEMENT
                 && call.has_parts(call.members)
                 && longest_by_cores(call.element, room) > 0

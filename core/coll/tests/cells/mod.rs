@@ -43,6 +43,10 @@ pub(crate) struct Node {
     shared: Vec<[bool; CELLS as usize]>,
     /// By member: contributions that it exchanged.
     exchanges: Vec<usize>,
+    /// By member: the places that it took one after the other.
+    begun: Vec<usize>,
+    /// By member and place: between whom it was divided last.
+    writers: Vec<[u64; 2]>,
     /// The core of each member, to count what goes from core to core.
     pub(crate) seats: Vec<u32>,
     /// Blocks that came from another core, each once for a core, and their bytes.
@@ -92,6 +96,8 @@ impl Node {
             crossed: Cell::new(0),
             shared: vec![[false; CELLS as usize]; size],
             exchanges: vec![0; size],
+            begun: vec![0; size],
+            writers: vec![[0; 2]; size],
             memories: (0..size)
                 .map(|_| Memory { contest: Contest::at_once(), reads: u64::MAX, ..Memory::default() })
                 .collect(),
@@ -167,7 +173,10 @@ struct Blocks<'a> {
 impl Exchange for Blocks<'_> {
     fn room(&mut self, member: u32, len: usize) -> &mut [u8] {
         assert_ne!(member as usize, self.me, "nobody gives itself a block");
-        assert!(len <= self.node.block);
+        let writers = self.what.writers;
+        assert!(writers >> self.me & writers >> member & 1 == 1, "both write blocks");
+        // Fewer writers have longer ones.
+        assert!(len <= block_bytes(self.node.ring / 3, writers.count_ones() as usize));
         let cell = (self.round % CELLS) as usize;
         let room = &mut self.node.blocks[self.me][cell][member as usize];
         room.resize(len, 0);
@@ -216,8 +225,17 @@ impl Member<'_> {
         let me = self.me as usize;
         match what.made_of {
             Some(_) => (0, 0),
-            None => self.node.exchanged[me][self.node.exchanges[me] % 2],
+            None => {
+                let number = self.next_place(what);
+                let (unread, lent) = self.node.exchanged[me][number];
+                (unread, if self.node.writers[me][number] == what.writers { lent } else { unread })
+            }
         }
+    }
+
+    /// The place of the next contribution.
+    fn next_place(&self, what: Exchanged) -> usize {
+        self.node.begun[self.me as usize].wrapping_sub(usize::from(what.stays)) % 2
     }
 }
 
@@ -292,8 +310,10 @@ impl Slots for Member<'_> {
     fn pass_blocks(&mut self, round: u64, what: Exchanged) {
         let me = self.me as usize;
         if what.made_of.is_none() {
-            let number = self.node.exchanges[me] % 2;
+            let number = self.next_place(what);
             self.node.exchanges[me] += 1;
+            self.node.begun[me] += usize::from(!what.stays);
+            self.node.writers[me][number] = what.writers;
             let lent = match what.is_shared {
                 true => what.until + 1,
                 false if what.one_way != 0 => round + 1,

@@ -50,8 +50,8 @@ impl Exchange for Blocks<'_> {
 
 /// What the cells need to know of blocks.
 fn blocks(what: Exchanged) -> weft_shm::rounds::Exchanged {
-    let Exchanged { read, until, made_of, returned, one_way, is_shared } = what;
-    weft_shm::rounds::Exchanged { read, until, made_of, returned, one_way, is_shared }
+    let Exchanged { read, until, made_of, returned, one_way, is_shared, writers, stays } = what;
+    weft_shm::rounds::Exchanged { read, until, made_of, returned, one_way, is_shared, writers, stays }
 }
 
 /// What the cells need to know of a payload.

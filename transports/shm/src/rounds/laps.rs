@@ -199,7 +199,12 @@ impl Parts {
         let turns = if members == 2 && !crowded && ring >= TURNS_FROM { TURNS_LAP } else { 0 };
         let swapped = if members == 2 && !crowded { Swaps::most(ring) } else { 0 };
         let swaps = if swapped != 0 { Swaps::bytes(swapped) } else { 0 };
-        let exchanged = if members > 2 && crowded && ring >= EXCHANGED_FROM { ring / 2 } else { 0 };
+        let exchanged = match ring {
+            EXCHANGED_FROM.. if members > 2 && members <= exchange::MOST_WRITERS && crowded => {
+                exchange::part_bytes(ring / 4).next_multiple_of(PAGE)
+            }
+            _ => 0,
+        };
         let any = ring - turns - near - at_hand - swaps - exchanged;
         let long = members > 2;
         Parts {
@@ -405,11 +410,11 @@ impl Laps {
         self.parts.near_bytes()
     }
 
-    /// Where blocks that more than two exchange begin in a ring, and the bytes of one; 0: there are none.
+    /// Where the places of blocks that more than two exchange begin in a ring, and the bytes of one; 0: there are none.
     #[inline]
     pub(super) fn exchanged(&self) -> (usize, usize) {
-        let Parts { ring, exchanged, members, .. } = self.parts;
-        (ring - exchanged, exchange::block_bytes(exchanged, members))
+        let Parts { ring, exchanged, .. } = self.parts;
+        (ring - exchanged, exchange::place_bytes(exchanged))
     }
 
     /// Bytes of the longest payload.

@@ -8,7 +8,7 @@ mod views;
 pub use views::{Exchange, Payloads};
 
 use super::distance::{Distance, Writing};
-use super::exchange::{Exchanged, Place, Places};
+use super::exchange::{Exchanged, Place, Places, block_bytes};
 use super::laps::{Home, Laps, Sort, wanted_slot_bytes};
 use super::{CELLS, IN_CELL, Members, Wakes, Words, leaving};
 use crate::bell::{Doors, needs_attention};
@@ -199,21 +199,22 @@ impl Memory {
         if self.slots.is_some() { self.laps.near_bytes() } else { 0 }
     }
 
-    /// Bytes of a block that more than two exchange; 0: there are none.
+    /// Bytes of a block that so many of more than two exchange; 0: there are none.
     #[inline]
-    pub(super) fn block_bytes(&self) -> usize {
-        if self.slots.is_some() { self.laps.exchanged().1 } else { 0 }
+    pub(super) fn block_bytes(&self, writers: u32) -> usize {
+        if self.slots.is_some() { block_bytes(self.laps.exchanged().1, writers as usize) } else { 0 }
     }
 
     /// As [`Memory::reach`] for blocks that are exchanged: who writes them has read what lay there.
     pub(super) fn reach_of_blocks(&self, round: u64, what: Exchanged) -> u64 {
         match what.made_of {
             Some(_) => round,
-            None if self.places.unread() > what.read => NEVER,
+            None if self.places.unread(what) > what.read => NEVER,
             // All others have finished the rounds below `lent`.
-            None => {
-                round.max((self.places.lent() + CELLS).saturating_sub(1) * u64::from(self.places.lent() > 0))
-            }
+            None => match self.places.lent(what) {
+                0 => round,
+                lent => round.max(lent + CELLS - 1),
+            },
         }
     }
 
@@ -240,11 +241,13 @@ impl Memory {
 
     /// Where `len` bytes of the block lie that one member gives to another at a place.
     fn block(&self, place: Place, from: u32, to: u32, len: usize) -> *mut u8 {
-        let (begin, block) = self.laps.exchanged();
-        let (ring, at) = place.given(from, to, self.members, block);
-        assert!(len <= block && from != to && from < self.members && to < self.members, "a block of another");
+        let (begin, bytes) = self.laps.exchanged();
+        assert!(from < self.members && to < self.members, "a block of another");
+        let (ring, at, block) = place.given(from, to, bytes);
+        assert!(len <= block && at % bytes + len <= bytes, "a block that is not that long");
         let slots = self.slots.expect("blocks only where there are slots");
-        // SAFETY: the block of slots has a ring for each member, with the blocks of all places behind `begin` of each.
+        // SAFETY: the block of slots has a ring for each member, with the blocks of all places behind `begin` of each; whatever another process says of
+        // a place, the number of this one is one of those, and the block lies in it, as just checked.
         unsafe { slots.as_ptr().add(ring as usize * self.laps.ring() + begin + at) }
     }
 

@@ -312,3 +312,12 @@ fn what_members_of_one_core_read_has_two_places_by_turns() {
         laps.put(first + 20, 100 << 10, Sort::Single);
     }
 }
+
+#[test]
+fn blocks_of_round_numbers_of_bytes_go_in_one_piece() {
+    for (members, bytes) in [(3, 256 << 10), (4, 128 << 10), (5, 128 << 10), (8, 64 << 10), (9, 64 << 10)] {
+        let (begin, place) = Laps::new(members, all_rings(members, true).0, true).exchanged();
+        assert!(exchange::block_bytes(place, members as usize) >= bytes, "{members} members");
+        assert!(begin >= wanted_ring(members, true) / 2 - PAGE, "{members} members");
+    }
+}

@@ -1,7 +1,8 @@
 //! Worlds in virtual time over the described providers: what takes seconds there takes none here, so that time-outs are reached in every
 //! second world ([`weft_ofi::clock`]).
 //!
-//! `mends.rs`: faults that were found and mended, one by one. `people.rs` and `program.rs`: many worlds by seed.
+//! `mends.rs`: faults that were found and mended, one by one. `people.rs` and `program.rs`: many worlds by seed. `WEFT_SEEDS=5000` runs more
+//! of them, `WEFT_SEED=n` one alone.
 
 #[path = "../library/mod.rs"]
 mod library;
@@ -33,6 +34,10 @@ pub(crate) struct Faults {
     pub(crate) denied: u32,
     pub(crate) no_removal: u32,
 }
+
+/// What must have gone wrong now and then, as the library counts it.
+const FAULTS: [&str; 9] =
+    ["refused", "storms", "unregistered", "unplaced", "held", "reordered", "failed", "broken", "not removed"];
 
 /// Every call, or nothing.
 const ALWAYS: u32 = 1000;
@@ -77,5 +82,12 @@ fn nothing_is_lost_or_left_however_long_it_takes() {
             }
         }
     }
-    println!("{worlds} worlds in {time:?}, deaths in {deaths}, ends in order in {ends}");
+    let told = |what| program::PROVIDERS.iter().map(|provider| library::count(provider, what)).sum::<u64>();
+    let faults = FAULTS.map(|what| (what, told(what)));
+    println!("{worlds} worlds in {time:?}, deaths in {deaths}, ends in order in {ends}: {faults:?}");
+    let enough = |count: u64| count > worlds / 20;
+    assert!(
+        worlds < 100 || enough(deaths) && enough(ends) && faults.iter().all(|&(_, count)| enough(count)),
+        "this shows nothing"
+    );
 }

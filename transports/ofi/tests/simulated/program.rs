@@ -42,6 +42,12 @@ pub(crate) struct Plan {
     ends: usize,
     /// How often, of a thousand, time passes in which nobody looks.
     computes: usize,
+    /// Most microseconds of a step.
+    pace: u64,
+    /// Whether all know each other from the beginning.
+    all_meet: bool,
+    /// Whether what was begun with the dead goes on while it is waited for the end.
+    talks_to_dead: bool,
     /// Whether it is waited for the end of everything.
     settles: bool,
 }
@@ -74,6 +80,9 @@ impl Plan {
             deaths: rate(random, 0.3, 20) as usize,
             ends: rate(random, 0.5, 40) as usize,
             computes: rate(random, 0.5, 30) as usize,
+            pace: if random.chance(0.2) { 0 } else { 300 },
+            all_meet: random.chance(0.3),
+            talks_to_dead: random.chance(0.2),
             settles: random.chance(0.9),
         }
     }
@@ -96,9 +105,9 @@ impl World<'_> {
     fn length(&mut self, me: usize, message: bool) -> usize {
         let can = self.end(me).capabilities(PeerId(9));
         let borders = if message {
-            [0, 1, can.max_inline, can.max_inline + 1, can.max_copy - 1, can.max_copy, 40, 700]
+            vec![0, 1, can.max_inline, can.max_inline + 1, can.max_copy - 1, can.max_copy, 40, 700]
         } else {
-            [0, 1, 31, 2047, 2049, 4000, 3 * 2048 + 1, PLACE]
+            vec![0, 1, 31, 2047, 2048, 2049, 4000, 3 * 2048 + 1, PLACE]
         };
         borders[self.below(borders.len())]
     }
@@ -329,7 +338,9 @@ impl World<'_> {
             let time = Duration::from_millis(self.random.below(4000));
             return self.compute(time);
         }
-        clock::pass(Duration::from_micros(self.random.below(300)));
+        if self.plan.pace > 0 {
+            clock::pass(Duration::from_micros(self.random.below(self.plan.pace)));
+        }
         let may_begin = self.states[me] == State::Lives || self.states[me] == State::Rests && chance > 950;
         match self.below(20) {
             0..7 if may_begin => self.send(me, peer),
@@ -423,6 +434,11 @@ impl World<'_> {
                     if self.loose.contains_key(&(me, peer)) {
                         self.flush(me, peer);
                     }
+                    let may_send = self.plan.talks_to_dead && self.states[me] == State::Lives;
+                    let is_dead = self.states[peer] == State::Dead && self.met.contains(&(me, peer));
+                    if may_send && is_dead && !self.end(me).is_gone(PeerId(peer as u32)) {
+                        self.send(me, peer);
+                    }
                 }
             }
             let Some(matter) = self.open_matter() else { return };
@@ -450,6 +466,10 @@ pub(crate) fn world_of(seed: u64) -> (bool, bool, Duration) {
     let mut world = World::new(&plan, &memory, random);
     go_wrong(seed + 1, plan.faults);
     (0..plan.processes).for_each(|me| world.register(me));
+    if plan.all_meet {
+        let pairs = (0..plan.processes).flat_map(|me| (0..plan.processes).map(move |peer| (me, peer)));
+        pairs.filter(|(me, peer)| me != peer).for_each(|(me, peer)| world.meet(me, peer));
+    }
     for _ in 0..plan.steps {
         world.step();
     }

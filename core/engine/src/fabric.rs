@@ -18,7 +18,7 @@ use weft_ofi::{Ofi, OfiBell};
 use weft_rdma::Rdma;
 use weft_softroce::{Card, Udp, UdpBell};
 use weft_types::params::Choice as Setting;
-use weft_types::{PeerId, Result};
+use weft_types::{Error, PeerId, Result};
 use weft_verbs::{Verbs, VerbsBell};
 use weft_wire::Header;
 
@@ -125,6 +125,14 @@ impl Fabric {
             Fabric::Softroce(rdma) => rdma.way(peer),
             Fabric::Verbs(rdma) => rdma.way(peer),
             Fabric::Ofi(_) => None,
+        }
+    }
+
+    /// Why a peer that was lost cannot be reached, where it is not gone.
+    pub(crate) fn why_unreachable(&self, peer: PeerId) -> Option<Error> {
+        match self {
+            Fabric::Ofi(ofi) => ofi.why_unreachable(peer).cloned(),
+            Fabric::Softroce(_) | Fabric::Verbs(_) => None,
         }
     }
 

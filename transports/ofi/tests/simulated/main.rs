@@ -1,14 +1,16 @@
 //! Worlds in virtual time over the described providers: what takes seconds there takes none here, so that time-outs are reached in every
 //! second world ([`weft_ofi::clock`]).
 //!
-//! `mends.rs`: faults that were found and mended, one by one. `people.rs` and `program.rs`: many worlds by seed. `WEFT_SEEDS=5000` runs more
+//! `mends.rs`, `strangers.rs`: faults that were found and mended, one by one. `people.rs`, `program.rs` and `groups.rs`: many worlds by seed. `WEFT_SEEDS=5000` runs more
 //! of them, `WEFT_SEED=n` one alone.
 
+mod groups;
 #[path = "../library/mod.rs"]
 mod library;
 mod mends;
 mod people;
 mod program;
+mod strangers;
 #[path = "../world/mod.rs"]
 mod world;
 
@@ -33,6 +35,7 @@ pub(crate) struct Faults {
     pub(crate) vanished: u32,
     pub(crate) denied: u32,
     pub(crate) no_removal: u32,
+    pub(crate) unjoined: u32,
 }
 
 /// What must have gone wrong now and then, as the library counts it.

@@ -12,10 +12,12 @@ use weft_sim::Random;
 use weft_types::{ContextId, PeerId, Rank, Tag};
 use weft_wire::{Header, Kind};
 
-pub(crate) const PROVIDERS: [&str; 11] = [
+pub(crate) const PROVIDERS: [&str; 13] = [
     "sockets",
+    "sockets;ofi_rxm",
     "narrow",
     "mean",
+    "mean;groups",
     "opx",
     "psm2",
     "cxi",
@@ -25,6 +27,8 @@ pub(crate) const PROVIDERS: [&str; 11] = [
     "unordered",
     "tags",
 ];
+/// Those that run collectives.
+const GATHERING: [&str; 3] = ["sockets;ofi_rxm", "cxi", "mean;groups"];
 /// In which everything that is under way must end: more than all time-outs one after the other.
 const PATIENCE: Duration = Duration::from_secs(300);
 
@@ -42,6 +46,10 @@ pub(crate) struct Plan {
     ends: usize,
     /// How often, of a thousand, time passes in which nobody looks.
     computes: usize,
+    /// Whether some run collectives in groups of the provider's.
+    pub(crate) gathers: bool,
+    /// How often, of a thousand, the directory fails.
+    pub(crate) unfound: u64,
     /// Most microseconds of a step.
     pace: u64,
     /// Whether all know each other from the beginning.
@@ -75,16 +83,29 @@ impl Plan {
                 vanished: if breaks { rate(random, 0.7, 20) } else { 0 },
                 denied: if breaks { rate(random, 0.3, 20) } else { 0 },
                 no_removal: rate(random, 0.3, 900),
+                unjoined: rate(random, 0.2, 300),
             },
             steps: 30 + random.below(300) as usize,
             deaths: rate(random, 0.3, 20) as usize,
             ends: rate(random, 0.5, 40) as usize,
             computes: rate(random, 0.5, 30) as usize,
+            gathers: GATHERING.contains(&provider) && random.chance(0.7),
+            unfound: rate(random, 0.3, 500).into(),
             pace: if random.chance(0.2) { 0 } else { 300 },
             all_meet: random.chance(0.3),
             talks_to_dead: random.chance(0.2),
             settles: random.chance(0.9),
         }
+    }
+
+    /// Whether somebody may be unable to join a group: it has no place for a member's address, or is refused.
+    pub(crate) fn refuses_joins(&self) -> bool {
+        self.faults.unjoined + self.faults.no_place > 0 || self.breaks()
+    }
+
+    /// Whether a collective may fail though nobody is lost.
+    pub(crate) fn fails_collectives(&self) -> bool {
+        self.breaks()
     }
 
     /// Whether connections between the living break.
@@ -95,9 +116,13 @@ impl Plan {
 
 impl World<'_> {
     fn meet(&mut self, me: usize, peer: usize) {
-        if self.met.insert((me, peer)) {
-            // Whoever died or ended before is still found by its card.
-            self.end(me).connect(PeerId(peer as u32)).expect("a place, now or later");
+        if self.met.contains(&(me, peer)) {
+            return;
+        }
+        // Whoever died or ended before is still found by its card.
+        match self.end(me).connect(PeerId(peer as u32)) {
+            Ok(()) => drop(self.met.insert((me, peer))),
+            Err(error) => assert!(self.plan.unfound > 0, "a place, now or later: {}", error.text()),
         }
     }
 
@@ -251,6 +276,7 @@ impl World<'_> {
         self.take(me, most);
         self.complete(me);
         self.hear_losses(me);
+        self.hear_of_collectives(me);
         if self.random.chance(0.5) {
             self.end(me).push_out();
         }
@@ -327,7 +353,7 @@ impl World<'_> {
         }
         if chance < self.plan.deaths + self.plan.ends {
             match self.states[me] {
-                State::Lives => self.states[me] = State::Leaves,
+                State::Lives if self.is_in_no_group(me) => self.states[me] = State::Leaves,
                 State::Leaves => self.states[me] = State::Lives,
                 _ => {}
             }
@@ -357,6 +383,10 @@ impl World<'_> {
             }
             14 if self.states[peer] == State::Dead && self.met.contains(&(me, peer)) => {
                 self.end(me).give_up(PeerId(peer as u32));
+            }
+            16 if self.plan.gathers && self.states[me] == State::Lives => self.gather(me),
+            17 | 18 if self.plan.gathers && self.states[me] == State::Lives => {
+                self.go_on_in_groups(me, false);
             }
             15 => {
                 let keep = self.random.chance(0.5);
@@ -409,6 +439,9 @@ impl World<'_> {
         if open.iter().any(|&me| !self.ends[me].as_ref().unwrap().has_left()) {
             return Some("something that does not leave");
         }
+        if let Some(matter) = self.open_group() {
+            return Some(matter);
+        }
         let holds = |me: usize| self.ends[me].as_ref().unwrap().slots_in_use() > 0;
         // What came before its turn from somebody who has ended is kept.
         if self.torn.is_empty() && open.iter().any(|&me| holds(me)) {
@@ -429,6 +462,7 @@ impl World<'_> {
                 if self.is_away(me) {
                     continue;
                 }
+                self.go_on_in_groups(me, true);
                 self.end(me).push_out();
                 for peer in 0..self.ends.len() {
                     if self.loose.contains_key(&(me, peer)) {

@@ -49,7 +49,7 @@ fn a_receive_from_somebody_who_cannot_be_found_ends_with_the_reason() {
         Selector { context: CONTEXT, peer: Some(PeerId(0)), source: Some(Rank(0)), tag: Some(Tag(1)) };
     let request = receiver.recv(selector, room.recv_view(0, 0, 8)).unwrap();
     let envelope = Envelope { peer: PeerId(1), context: CONTEXT, source: Rank(0), tag: Tag(1) };
-    sender.send(envelope, SendMode::Standard, sent.send_view(0, 0, 8)).unwrap();
+    let _ = sender.send(envelope, SendMode::Standard, sent.send_view(0, 0, 8)).unwrap();
     let begun = Instant::now();
     while !receiver.is_complete(request) {
         assert!(begun.elapsed() < Duration::from_secs(60), "the receive does not end");

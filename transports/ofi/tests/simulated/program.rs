@@ -367,6 +367,9 @@ impl World<'_> {
         if self.plan.pace > 0 {
             clock::pass(Duration::from_micros(self.random.below(self.plan.pace)));
         }
+        if self.plan.gathers && self.states[me] == State::Lives && self.random.chance(0.7) {
+            self.go_on_in_groups(me, false);
+        }
         let may_begin = self.states[me] == State::Lives || self.states[me] == State::Rests && chance > 950;
         match self.below(20) {
             0..7 if may_begin => self.send(me, peer),

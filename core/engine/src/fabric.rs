@@ -18,7 +18,7 @@ use weft_ofi::{Ofi, OfiBell};
 use weft_rdma::Rdma;
 use weft_softroce::{Card, Udp, UdpBell};
 use weft_types::params::Choice as Setting;
-use weft_types::{PeerId, Result};
+use weft_types::{Error, PeerId, Result};
 use weft_verbs::{Verbs, VerbsBell};
 use weft_wire::Header;
 
@@ -138,6 +138,14 @@ impl Fabric {
             Fabric::Verbs(rdma) => rdma.way(peer),
             Fabric::Ofi(_) => None,
             Fabric::Several(several) => several.toward(peer).way(peer),
+        }
+    }
+
+    /// Why a peer that was lost cannot be reached, where it is not gone.
+    pub(crate) fn why_unreachable(&self, peer: PeerId) -> Option<Error> {
+        match self {
+            Fabric::Ofi(ofi) => ofi.why_unreachable(peer).cloned(),
+            Fabric::Softroce(_) | Fabric::Verbs(_) => None,
         }
     }
 

@@ -121,7 +121,10 @@ impl Engine {
     #[cold]
     pub(crate) fn lose(&mut self, id: PeerId) {
         if !self.fabric.has_only_parted() {
-            return self.bury(id, State::gone(id));
+            return match self.fabric.why_unreachable(id) {
+                Some(why) => self.cannot_reach(id, why),
+                None => self.bury(id, State::gone(id)),
+            };
         }
         // What it sent before is here.
         while self.drain(id) {}

@@ -200,7 +200,10 @@ impl Ofi {
         let placed = match known {
             Some(at) => self.slots.device().insert(&self.unplaced[at].1),
             // Somebody lost, who shall hear of it.
-            None => self.card_of(id).and_then(|card| self.slots.device().insert(&card.address)),
+            None => self.card_of(id).and_then(|card| {
+                self.peers[number as usize].key = card.key;
+                self.slots.device().insert(&card.address)
+            }),
         };
         match placed {
             Ok(Some(address)) => {
@@ -216,8 +219,8 @@ impl Ofi {
                 true
             }
             Ok(None) => false,
-            Err(_) => {
-                self.lose(number);
+            Err(error) => {
+                self.lose_because(number, error);
                 false
             }
         }
@@ -264,6 +267,10 @@ impl Ofi {
     pub(crate) fn ask(&mut self, now: Instant) {
         self.bury_mourned(now);
         self.watch_more(now);
+        self.tell_the_lost(now);
+        if !self.strangers.is_empty() {
+            self.look_for_strangers(now);
+        }
         let (leaving, rests) = (self.leaving.get(), self.rests());
         let patience = if self.keeps_order { MISSING } else { MISSING_WITHOUT_ORDER };
         for number in 0..self.peers.len() as u32 {

@@ -45,11 +45,18 @@ pub(crate) struct Groups {
     /// By place.
     list: Vec<Option<Group>>,
     finished: VecDeque<Finished>,
-    /// What members are to be told: who, what, and its number.
-    tell: VecDeque<(PeerId, What, u32)>,
+    /// What members are to be told.
+    tell: VecDeque<News>,
+    /// Of that, what is for members that cannot be found now.
+    unfound: Vec<News>,
+    /// Groups of which a member has said that they failed there, before they were joined here, and when.
+    failed_early: Vec<(PeerId, u32, Instant)>,
     /// Some group joins, runs something or is about to close.
     active: bool,
 }
+
+/// Who is told what with which number, and since when.
+type News = (PeerId, What, u32, Instant);
 
 /// A group.
 #[derive(Debug)]
@@ -66,6 +73,8 @@ struct Group {
     watched: u32,
     /// Since when what is under way is, or more members are watched because of it.
     waits_since: Instant,
+    /// Since when there is no memory for the next one.
+    starved: Option<Instant>,
     /// Nothing more is handed over.
     left: Option<Instant>,
 }
@@ -179,7 +188,7 @@ impl Ofi {
                     other => other,
                 };
                 match joined {
-                    Joining::Failed(why) => self.end_group(place, End::Failed(why), false),
+                    Joining::Failed(why) => self.end_group(place, End::Failed(why), true),
                     _ => self.groups.get(place).expect("just seen").state = State::Joined,
                 }
                 true
@@ -222,12 +231,17 @@ impl Ofi {
                 }
                 moved = true;
             } else {
-                let Some((program, token)) = group.queue.pop_front() else { return moved };
-                moved = true;
+                let Some((program, token)) = group.queue.front().cloned() else { return moved };
                 if let Err(error) = self.prepare(place, program, token) {
+                    // Memory that cannot be had for a moment may be had later.
+                    let group = self.groups.get(place).expect("it was there");
+                    if clock::since(*group.starved.get_or_insert_with(clock::now)) < NEWS {
+                        return moved;
+                    }
                     self.end_group(place, End::Failed(error.text().to_owned()), true);
                     return true;
                 }
+                moved = true;
             }
         }
     }
@@ -244,14 +258,16 @@ impl Ofi {
             _ => outline.bytes,
         });
         let room = room.max().unwrap_or(0) as usize;
+        // A barrier touches nothing, but there is always room.
+        let is_barrier = matches!(outline.collective, Collective::Barrier);
+        self.slots.make_room(place, if is_barrier { 0 } else { room })?;
         let group = self.groups.get(place).expect("the caller has looked");
-        group.waits_since = clock::now();
+        group.queue.pop_front();
+        (group.waits_since, group.starved) = (clock::now(), None);
         group.running = Some(Running { program, token, stage: first, then, begun: false, failed: None });
-        if matches!(outline.collective, Collective::Barrier) {
-            // Nothing is touched, but there is always room.
-            return self.slots.make_room(place, 0);
+        if is_barrier {
+            return Ok(());
         }
-        self.slots.make_room(place, room)?;
         let half = if matches!(first, Stage::Broadcast { .. }) { Half::Result } else { Half::Operand };
         self.slots.bring(place, half, whole.operand);
         Ok(())
@@ -304,13 +320,13 @@ impl Ofi {
             self.groups.finish(token, end.outcome());
         }
         if tell {
-            let me = self.me;
+            let (me, now) = (self.me, clock::now());
             let (what, number) = match end {
                 End::Lost(peer) => (What::Lost, peer.0),
                 End::Failed(_) => (What::Broken, name),
             };
             let others = members.into_iter().filter(|&peer| peer != me && End::is_not(&end, peer));
-            self.groups.tell.extend(others.map(|peer| (peer, what, number)));
+            self.groups.tell.extend(others.map(|peer| (peer, what, number, now)));
         }
         self.groups.active = true;
     }
@@ -330,33 +346,44 @@ impl Ofi {
 
     /// A member says that the provider has failed a group there.
     pub(crate) fn broken_elsewhere(&mut self, member: PeerId, name: u32) {
+        let mut is_known = false;
         for place in 0..self.groups.list.len() as u32 {
             let concerned = self
                 .groups
                 .get(place)
                 .is_some_and(|group| group.name == name && group.members.contains(&member));
             if concerned {
-                let why =
-                    format!("the provider failed a collective that was handed to it at process {}", member.0);
-                self.end_group(place, End::Failed(why), false);
+                is_known = true;
+                self.end_group(place, End::elsewhere(member), false);
             }
+        }
+        if !is_known {
+            let now = clock::now();
+            let fresh =
+                |&(.., since): &(PeerId, u32, Instant)| now.saturating_duration_since(since) < JOINING;
+            self.groups.failed_early.retain(fresh);
+            self.groups.failed_early.push((member, name, now));
         }
     }
 
     /// Tells members of ended groups what they must know. True when somebody was told.
     fn tell_members(&mut self) -> bool {
         let mut moved = false;
-        while let Some((peer, what, number)) = self.groups.tell.pop_front() {
-            // Who cannot be found cannot be told.
-            let Ok(at) = self.introduce(peer) else { continue };
+        for _ in 0..self.groups.tell.len() {
+            let Some(news) = self.groups.tell.pop_front() else { break };
+            let (peer, what, number, _) = news;
+            let Ok(at) = self.introduce(peer) else {
+                self.groups.unfound.push(news);
+                continue;
+            };
             if self.peers[at as usize].gone {
                 continue;
             }
-            if !self.say(at, self.prefix(at, what), Some(PeerId(number))) {
-                self.groups.tell.push_back((peer, what, number));
-                return moved;
+            if self.say(at, self.prefix(at, what), Some(PeerId(number))) {
+                moved = true;
+            } else {
+                self.groups.tell.push_back(news);
             }
-            moved = true;
         }
         moved
     }
@@ -379,13 +406,13 @@ impl Ofi {
         let me = self.me;
         let group = self.groups.get(place).expect("the caller has looked");
         let more: Vec<PeerId> = group.after(me, count).skip(group.watched as usize).collect();
-        group.watched = group.watched.max(count);
         for next in more {
+            // Who cannot be found now is looked for when more are watched.
+            let Ok(number) = self.introduce(next) else { return };
             // The first word makes this process known there, too: otherwise its end would be told to others only, and taken for
             // a loss here.
-            if let Ok(number) = self.introduce(next) {
-                self.news_are_due(number);
-            }
+            self.news_are_due(number);
+            self.groups.get(place).expect("it was there").watched += 1;
         }
     }
 
@@ -397,12 +424,16 @@ impl Ofi {
 
     /// What has been under way for long has more members watched.
     pub(crate) fn watch_more(&mut self, now: Instant) {
+        // Those who could not be found are looked for again.
+        let fresh = |&(.., since): &News| now.saturating_duration_since(since) < JOINING;
+        let unfound = std::mem::take(&mut self.groups.unfound);
+        self.groups.tell.extend(unfound.into_iter().filter(fresh));
         for place in 0..self.groups.list.len() as u32 {
             let Some(group) = self.groups.get(place) else { continue };
             let all = group.watched as usize + 1 >= group.members.len();
             if group.waits() && !all && now.saturating_duration_since(group.waits_since) >= LONG {
                 group.waits_since = now;
-                let count = group.watched.saturating_mul(2);
+                let count = group.watched.saturating_mul(2).max(1);
                 self.watch(place, count);
             }
         }
@@ -420,6 +451,14 @@ impl Ofi {
 }
 
 impl End {
+    /// It has failed at another member.
+    fn elsewhere(member: PeerId) -> End {
+        End::Failed(format!(
+            "the provider failed a group, or a collective that was handed to it, at process {}",
+            member.0
+        ))
+    }
+
     fn is_not(end: &End, peer: PeerId) -> bool {
         !matches!(end, End::Lost(lost) if *lost == peer)
     }
@@ -488,20 +527,31 @@ impl Offload for Ofi {
             running: None,
             watched: 0,
             waits_since: clock::now(),
+            starved: None,
             left: None,
         });
         Ok((GroupId(place), name))
     }
 
     fn join_group(&mut self, group: GroupId, name: u32, members: &[PeerId], cards: &[&[u8]]) -> Result<()> {
-        self.slots.join_group(group.0, cards)?;
+        let joins = self.slots.join_group(group.0, cards);
         let of = self.groups.at(group);
         (of.name, of.members) = (name, members.to_vec());
+        if let Err(error) = joins {
+            // Otherwise the others would wait as long as it may take.
+            self.end_group(group.0, End::Failed(error.text().to_owned()), true);
+            return Err(error);
+        }
         of.waits_since = clock::now();
         of.state = State::Joining(of.waits_since);
         self.groups.active = true;
         self.next_round = self.next_round.min(clock::now() + STUCK / 2);
         self.watch(group.0, 1);
+        let is_of = |&(member, of, _): &(PeerId, u32, Instant)| of == name && members.contains(&member);
+        let failed: Vec<_> = self.groups.failed_early.extract_if(.., |early| is_of(early)).collect();
+        if let Some(&(member, ..)) = failed.first() {
+            self.end_group(group.0, End::elsewhere(member), false);
+        }
         Ok(())
     }
 

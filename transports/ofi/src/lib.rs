@@ -31,6 +31,7 @@ mod one_sided;
 mod operations;
 mod signals;
 mod slots;
+mod strangers;
 mod survey;
 mod transport;
 mod universe;

@@ -7,7 +7,7 @@
 //!
 //! *A connection that breaks is a loss at the end that notices it.* The other end may live, and wait. So a lost peer that sends or asks is told that it
 //! is lost here ([`What::Lost`]), and loses this process in turn. That word is said once for each message that was heard, not more often than
-//! [`STUCK`]; who does not get it asks again.
+//! [`STUCK`]; what the library refuses of it is said again, and who does not get it asks again.
 
 use crate::clock;
 use crate::contact::STUCK;
@@ -144,16 +144,32 @@ impl Ofi {
         }
     }
 
-    /// Somebody who is lost here has said something, and shall hear of it.
+    /// Somebody who is lost here has said something, and shall hear of it: now, or when the library takes the word.
     #[cold]
     pub(crate) fn answer_lost(&mut self, number: u32) {
         let now = clock::now();
-        let peer = &mut self.peers[number as usize];
-        if now < peer.ask_at {
-            return;
+        let is_owed = self.owed_words.iter().any(|&(other, _)| other == number);
+        if !is_owed && now >= self.peers[number as usize].ask_at {
+            self.owed_words.push((number, now));
+            self.tell_the_lost(now);
         }
-        peer.ask_at = now + STUCK;
-        let id = peer.id;
-        self.say(number, self.prefix(number, What::Lost), Some(id));
+    }
+
+    /// Says to the lost what they are owed, each not more often than [`STUCK`].
+    pub(crate) fn tell_the_lost(&mut self, now: Instant) {
+        for at in (0..self.owed_words.len()).rev() {
+            let (number, since) = self.owed_words[at];
+            let peer = &mut self.peers[number as usize];
+            if now < peer.ask_at {
+                continue;
+            }
+            peer.ask_at = now + STUCK;
+            let id = peer.id;
+            let said = self.say(number, self.prefix(number, What::Lost), Some(id));
+            // Who lives and does not hear of it asks again.
+            if said || now.saturating_duration_since(since) >= STUBBORN {
+                self.owed_words.swap_remove(at);
+            }
+        }
     }
 }

@@ -22,6 +22,7 @@ use crate::operations::{OperationId, Operations};
 use crate::packet::{Era, HEAD, PREFIX, header_at};
 use crate::select::Wanted;
 use crate::slots::{Done, Piece, Slot, Slots};
+use crate::strangers::Stranger;
 use crate::sys::{FI_ORDER_SAS, FI_ORDER_SAW};
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
@@ -151,6 +152,12 @@ pub struct Ofi {
     pub(crate) doubted: Vec<Doubt>,
     /// Peers whose address the library has refused for now, and the address.
     pub(crate) unplaced: Vec<(u32, Vec<u8>)>,
+    /// Those who have sent something and cannot be found now.
+    pub(crate) strangers: Vec<Stranger>,
+    /// Lost peers that may live, and why they cannot be reached.
+    pub(crate) unreachable: Vec<(PeerId, Error)>,
+    /// Lost peers that have said something and shall hear of it, and since when.
+    pub(crate) owed_words: Vec<(u32, Instant)>,
     /// Whether messages from one peer come as they were sent.
     pub(crate) keeps_order: bool,
     /// Whether packets sent after a put are seen after it.
@@ -215,6 +222,9 @@ impl Ofi {
             mourned: Vec::new(),
             doubted: Vec::new(),
             unplaced: Vec::new(),
+            strangers: Vec::new(),
+            unreachable: Vec::new(),
+            owed_words: Vec::new(),
             keeps_order: false,
             orders_puts: false,
             groups: Groups::default(),

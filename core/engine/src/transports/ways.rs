@@ -5,7 +5,7 @@ use crate::types::Carrier;
 use std::time::Duration;
 use weft_api::Transport;
 use weft_shm::Inquiry;
-use weft_types::PeerId;
+use weft_types::{Error, PeerId};
 
 impl Transports {
     /// As [`Fabric::ways`].
@@ -65,6 +65,16 @@ impl Transports {
             Transports::Fabric(forced) => forced.fabric.way(peer),
             Transports::Both(both) => both.fabric().way(peer),
             Transports::Wrapped(wrapped) => wrapped.below().way(peer),
+            Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => None,
+        }
+    }
+
+    /// Why a process that was lost cannot be reached, where it is not gone: what the fabric says.
+    pub(crate) fn why_unreachable(&self, peer: PeerId) -> Option<Error> {
+        match self {
+            Transports::Fabric(forced) => forced.fabric.why_unreachable(peer),
+            Transports::Both(both) => both.fabric().why_unreachable(peer),
+            Transports::Wrapped(wrapped) => wrapped.below().why_unreachable(peer),
             Transports::Alone(_) | Transports::Shm(_) | Transports::Sim(_) => None,
         }
     }

@@ -30,6 +30,8 @@ pub struct Faults {
     pub denied: u32,
     /// An address is not taken out, for now.
     pub no_removal: u32,
+    /// A group is not joined: at once, or it is told later.
+    pub unjoined: u32,
 }
 
 /// Longest storm, in calls.

@@ -7,7 +7,7 @@
 //! ```text
 //! profiles.rs  what there is          listing.rs   fi_getinfo and what belongs to it   objects.rs  opening, binding, closing
 //! world.rs     what was opened        transfer.rs  messages and remote memory          motion.rs   what moves, and when
-//! faults.rs    what goes wrong, by seed
+//! faults.rs    what goes wrong, by seed               groups.rs    collectives of groups
 //! ```
 //!
 //! It is stricter than a provider. What the manual forbids ends the process with a word about it: a context that is too small, touched
@@ -18,6 +18,7 @@
 //! Its structures are those of `weft-ofi`, which a test compares with the headers.
 
 mod faults;
+mod groups;
 mod listing;
 mod motion;
 mod objects;

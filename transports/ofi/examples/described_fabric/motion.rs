@@ -1,5 +1,6 @@
 //! What moves when somebody looks: messages from queue to queue, remote memory, connections.
 
+use crate::groups;
 use crate::profiles::PROFILES;
 use crate::world::{Arrival, Entry, Local, Operation, Place, Receive, Remote, Work, World, misuse};
 use std::collections::VecDeque;
@@ -47,6 +48,7 @@ pub(crate) fn look(world: &mut World, queue: usize) {
         end.sends.iter_mut().for_each(|operation| operation.late = operation.late.saturating_sub(1));
         leave(world, at);
         arrive(world, at);
+        groups::advance(world, at);
     }
 }
 
@@ -161,7 +163,7 @@ fn arrive(world: &mut World, at: usize) {
     }
 }
 
-fn tell(world: &mut World, entry: Entry) {
+pub(crate) fn tell(world: &mut World, entry: Entry) {
     let queue = world.ends[&entry.end].queue.expect("an enabled endpoint has one");
     let looks = world.delay(world.faults.held);
     if looks > 0 {
@@ -297,12 +299,12 @@ fn find(world: &World, target: usize, there: Remote, bytes: usize, rights: u64) 
     Ok(region.start + offset)
 }
 
-fn bytes_of(local: Local) -> Vec<u8> {
+pub(crate) fn bytes_of(local: Local) -> Vec<u8> {
     // SAFETY: memory of an operation or a region, which the program leaves there as long as they are open.
     unsafe { std::slice::from_raw_parts(local.at as *const u8, local.bytes) }.to_vec()
 }
 
-fn put(at: usize, bytes: &[u8]) {
+pub(crate) fn put(at: usize, bytes: &[u8]) {
     // SAFETY: as in `bytes_of`; there are so many bytes.
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), at as *mut u8, bytes.len()) };
 }

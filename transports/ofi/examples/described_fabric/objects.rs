@@ -1,5 +1,6 @@
 //! Opening, binding and closing: the tables of fabrics, domains, address vectors, completion queues, regions and endpoints.
 
+use crate::groups;
 use crate::listing::{profile_of, socket_address};
 use crate::motion;
 use crate::profiles::{PROFILES, Profile};
@@ -35,7 +36,7 @@ static OF_FABRIC: Table<fi_ops_fabric> = Table(fi_ops_fabric {
     size: size_of::<fi_ops_fabric>(),
     domain: Some(open_domain),
     passive_ep: None,
-    eq_open: None,
+    eq_open: Some(groups::open_events),
     wait_open: None,
     trywait: Some(trywait),
     domain2: None,
@@ -51,7 +52,7 @@ static OF_DOMAIN: Table<fi_ops_domain> = Table(fi_ops_domain {
     stx_ctx: None,
     srx_ctx: None,
     query_atomic: None,
-    query_collective: None,
+    query_collective: Some(groups::query),
     endpoint2: None,
 });
 static OF_MEMORY: Table<fi_ops_mr> =
@@ -64,7 +65,7 @@ static OF_VECTOR: Table<fi_ops_av> = Table(fi_ops_av {
     remove: Some(remove),
     lookup: None,
     straddr: None,
-    av_set: None,
+    av_set: Some(groups::make_set),
 });
 static OF_NAMES: Table<fi_ops_cm> = Table(fi_ops_cm {
     size: size_of::<fi_ops_cm>(),
@@ -76,7 +77,7 @@ static OF_NAMES: Table<fi_ops_cm> = Table(fi_ops_cm {
     accept: None,
     reject: None,
     shutdown: None,
-    join: None,
+    join: Some(groups::join),
 });
 
 /// A table that programs read and nobody writes.
@@ -85,12 +86,17 @@ pub(crate) struct Table<T>(pub(crate) T);
 // SAFETY: functions and numbers.
 unsafe impl<T> Sync for Table<T> {}
 
-fn base(table: &'static Table<fi_ops>) -> fid {
+fn with(table: &'static Table<fi_ops>) -> fid {
     fid { fclass: 0, context: null_mut(), ops: &table.0 }
 }
 
+/// An object that can be closed only.
+pub(crate) fn base() -> fid {
+    with(&PLAIN)
+}
+
 /// A new object for the program. It is never freed, so that whoever uses it after closing it is heard.
-fn hand_out<T>(object: T) -> *mut T {
+pub(crate) fn hand_out<T>(object: T) -> *mut T {
     Box::into_raw(Box::new(object))
 }
 
@@ -100,7 +106,7 @@ unsafe extern "C" fn close(object: *mut fid) -> c_int {
 }
 
 pub(crate) fn open_fabric(profile: usize) -> *mut fid_fabric {
-    let made = hand_out(fid_fabric { fid: base(&PLAIN), ops: &OF_FABRIC.0, api_version: version(1, 17) });
+    let made = hand_out(fid_fabric { fid: base(), ops: &OF_FABRIC.0, api_version: version(1, 17) });
     world().open(made as usize, "a fabric", profile, &[]);
     made
 }
@@ -111,7 +117,7 @@ unsafe extern "C" fn open_domain(
     out: *mut *mut fid_domain,
     _context: *mut c_void,
 ) -> c_int {
-    let made = hand_out(fid_domain { fid: base(&PLAIN), ops: &OF_DOMAIN.0, mr: &OF_MEMORY.0 });
+    let made = hand_out(fid_domain { fid: base(), ops: &OF_DOMAIN.0, mr: &OF_MEMORY.0 });
     // SAFETY: a description of ours, and room for the answer.
     unsafe {
         world().open(made as usize, "a domain", profile_of(&*(*info).fabric_attr), &[fabric as usize]);
@@ -134,7 +140,7 @@ unsafe extern "C" fn open_vector(
     if kind != if profile.table { FI_AV_TABLE } else { FI_AV_MAP } {
         return -libc::EINVAL;
     }
-    let made = hand_out(fid_av { fid: base(&PLAIN), ops: &OF_VECTOR.0 });
+    let made = hand_out(fid_av { fid: base(), ops: &OF_VECTOR.0 });
     world.open(made as usize, "an address vector", place, &[domain as usize]);
     world.vectors.insert(made as usize, Vector::default());
     // SAFETY: room for the answer.
@@ -158,7 +164,7 @@ unsafe extern "C" fn open_queue(
     }
     let wait = (wanted.wait_obj == FI_WAIT_FD)
         .then(|| EventFd::from_value_and_flags(0, EfdFlags::EFD_NONBLOCK).expect("a descriptor"));
-    let made = hand_out(fid_cq { fid: base(&QUEUE), ops: &transfer::OF_QUEUE.0 });
+    let made = hand_out(fid_cq { fid: with(&QUEUE), ops: &transfer::OF_QUEUE.0 });
     world.open(made as usize, "a completion queue", place, &[domain as usize]);
     let queue = Queue {
         size: wanted.size,
@@ -217,14 +223,14 @@ unsafe extern "C" fn open_endpoint(
     // SAFETY: a description of ours.
     let caps = unsafe { (*info).caps };
     let made = hand_out(fid_ep {
-        fid: base(&ENDPOINT),
+        fid: with(&ENDPOINT),
         ops: &transfer::OF_ENDPOINT.0,
         cm: &OF_NAMES.0,
         msg: &transfer::MESSAGES.0,
         rma: &transfer::MEMORY.0,
         tagged: &transfer::TAGS.0,
         atomic: &transfer::ATOMICS.0,
-        collective: std::ptr::null(),
+        collective: if caps & FI_COLLECTIVE != 0 { &groups::OF_GROUP.0 } else { std::ptr::null() },
     });
     world.open(made as usize, "an endpoint", place, &[domain as usize]);
     let number = world.fresh();
@@ -255,6 +261,10 @@ unsafe extern "C" fn bind(endpoint: *mut fid, other: *mut fid, _flags: u64) -> c
     let mut world = world();
     world.tie(at, other);
     let is_queue = world.queues.contains_key(&other);
+    if world.groups.are_events(other) {
+        world.groups.bind(at, other);
+        return 0;
+    }
     let end = world.ends.get_mut(&at).expect("an open endpoint");
     if end.enabled {
         misuse("an endpoint is bound after it was enabled");
@@ -272,7 +282,11 @@ unsafe extern "C" fn enable(endpoint: *mut fid, command: c_int, _argument: *mut 
     let at = endpoint as usize;
     let mut world = world();
     world.look_up(at);
+    let has_events = world.groups.has_events(at);
     let end = world.ends.get_mut(&at).expect("an open endpoint");
+    if end.caps & FI_COLLECTIVE != 0 && !has_events {
+        misuse("an endpoint for collectives is enabled without an event queue");
+    }
     if command != FI_ENABLE || end.vector.is_none() || end.queue.is_none() {
         misuse("an endpoint is enabled without a queue and an address vector");
     }
@@ -451,7 +465,7 @@ unsafe extern "C" fn register(
     }
     let bound = profile.mr_mode & FI_MR_ENDPOINT != 0;
     let made = hand_out(fid_mr {
-        fid: base(&REGION),
+        fid: with(&REGION),
         mem_desc: null_mut(),
         key: if own && bound { NO_KEY } else { key },
     });

@@ -1,5 +1,6 @@
 //! The providers that there are, after their manuals (libfabric's section 7) as far as these say it, and some that are meaner than any.
 
+use crate::groups::Collectives;
 use weft_ofi::select::REMOTE_MEMORY;
 use weft_ofi::sys::*;
 
@@ -53,6 +54,8 @@ pub(crate) struct Profile {
     pub(crate) deaf: bool,
     /// Whether the kernel's sockets carry everything: no device, and ends that listen.
     pub(crate) doors: bool,
+    /// Those of groups.
+    pub(crate) collectives: Option<&'static Collectives>,
 }
 
 const MESSAGES: u64 = FI_MSG | FI_TAGGED | FI_SEND | FI_RECV | FI_LOCAL_COMM | FI_REMOTE_COMM;
@@ -86,6 +89,7 @@ const PLAIN: Profile = Profile {
     silent: false,
     deaf: false,
     doors: false,
+    collectives: None,
 };
 
 pub(crate) static PROFILES: &[Profile] = &[
@@ -114,10 +118,13 @@ pub(crate) static PROFILES: &[Profile] = &[
         silent: true,
         ..PLAIN
     },
-    // fi_cxi(7): regions belong to an endpoint and are enabled, keys of the program of four bytes, 192 bytes copied at once.
+    // fi_cxi(7): regions belong to an endpoint and are enabled, keys of the program of four bytes, 192 bytes copied at once; reductions of
+    // a few words in its switches.
     Profile {
         name: "cxi",
         domain: "cxi0",
+        caps: MESSAGES | REMOTE_MEMORY | FI_ATOMIC | FI_COLLECTIVE,
+        collectives: Some(&Collectives { reduce: true, longest: 32, members: 64 }),
         mr_mode: FI_MR_ENDPOINT | FI_MR_ALLOCATED,
         key_bytes: 4,
         addr_format: FI_ADDR_CXI,
@@ -190,6 +197,24 @@ pub(crate) static PROFILES: &[Profile] = &[
         doors: true,
         ..PLAIN
     },
+    // fi_rxm(7) over those: with collectives of libfabric's own software, which have no reductions to a root.
+    Profile {
+        name: "sockets;ofi_rxm",
+        domain: "eth0",
+        caps: MESSAGES | REMOTE_MEMORY | FI_ATOMIC | FI_COLLECTIVE,
+        collectives: Some(&Collectives { reduce: false, longest: 4096, members: 1 << 20 }),
+        addr_format: FI_SOCKADDR_IN,
+        protocol: FI_PROTO_RXM,
+        inject: 16 << 10,
+        wait: true,
+        progress: Progress::Leaving,
+        connects: 5,
+        software: true,
+        silent: true,
+        deaf: true,
+        doors: true,
+        ..PLAIN
+    },
     // fi_rxd(7) over a device: messages only, in any order.
     Profile {
         name: "unordered",
@@ -222,6 +247,26 @@ pub(crate) static PROFILES: &[Profile] = &[
         receives: 12,
         ordered: false,
         table: false,
+        connects: 9,
+        software: true,
+        late: 3,
+        foreign: true,
+        ..PLAIN
+    },
+    // As that, with an address vector that groups can use, and with all collectives.
+    Profile {
+        name: "mean;groups",
+        domain: "mean1",
+        caps: MESSAGES | REMOTE_MEMORY | FI_ATOMIC | FI_COLLECTIVE,
+        collectives: Some(&Collectives { reduce: true, longest: 256, members: 6 }),
+        mode: FI_CONTEXT | FI_CONTEXT2,
+        mr_mode: FI_MR_LOCAL | FI_MR_ENDPOINT | FI_MR_ALLOCATED,
+        key_bytes: 2,
+        longest: 2048,
+        inject: 0,
+        sends: 16,
+        receives: 12,
+        ordered: false,
         connects: 9,
         software: true,
         late: 3,

@@ -2,6 +2,7 @@
 //! whoever uses them afterwards is told.
 
 use crate::faults::Faults;
+use crate::groups::Groups;
 use crate::motion;
 use crate::profiles::{PROFILES, Profile};
 use nix::sys::eventfd::EventFd;
@@ -206,6 +207,7 @@ pub(crate) struct World {
     pub(crate) queues: HashMap<usize, Queue>,
     pub(crate) vectors: HashMap<usize, Vector>,
     pub(crate) ends: HashMap<usize, End>,
+    pub(crate) groups: Groups,
     /// Open ends by number.
     pub(crate) numbers: HashMap<u64, usize>,
     /// What was for ends that were closed, of providers that do not tell: by the end that has it under way.
@@ -269,6 +271,11 @@ impl World {
                 };
                 return self.regions.iter().filter(reachable).count() as u64;
             }
+            // Ends of groups: each has a queue of events.
+            "groups" => {
+                let events = self.things.values().filter(|thing| thing.open && thing.profile == profile);
+                return events.filter(|thing| thing.what == "an event queue").count() as u64;
+            }
             // Sends and requests whose end was not read.
             "under way" => {
                 let ends = self.ends.iter().filter(|(at, _)| of_profile(at));
@@ -315,6 +322,7 @@ impl World {
         for used in std::mem::take(&mut thing.uses) {
             self.things.get_mut(&used).expect("it was tied").users -= 1;
         }
+        self.groups.close(at);
         self.regions.remove(&at);
         self.queues.remove(&at);
         self.vectors.remove(&at);

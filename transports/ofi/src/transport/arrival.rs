@@ -63,15 +63,21 @@ impl Ofi {
     }
 
     /// A message came. False: its slot is not needed any more.
-    fn arrived(&mut self, slot: Slot, bytes: usize) -> bool {
+    pub(crate) fn arrived(&mut self, slot: Slot, bytes: usize) -> bool {
         let message = self.slots.bytes(slot, bytes.min(self.longest));
         let Some(prefix) = Prefix::parse(message) else { return false };
         let named = named_in(message);
         if prefix.key != self.card.key || prefix.from == self.me {
             return false;
         }
-        // Whoever cannot be found cannot be answered either.
-        let Ok(number) = self.introduce(prefix.from) else { return false };
+        let number = match self.numbers.get(&prefix.from.0) {
+            Some(&number) => number,
+            None if self.is_stranger(prefix.from) => return self.keep_of_stranger(prefix.from, slot, bytes),
+            None => match self.introduce(prefix.from) {
+                Ok(number) => number,
+                Err(_) => return self.keep_of_stranger(prefix.from, slot, bytes),
+            },
+        };
         let peer = &mut self.peers[number as usize];
         if peer.gone {
             if !matches!(prefix.what, What::Rest | What::Lost | What::Broken) {
@@ -123,11 +129,11 @@ impl Ofi {
             What::Lost => {
                 // Who names this process has lost something of it.
                 let named = named.filter(|&named| named != self.me).unwrap_or(prefix.from);
-                if let Ok(number) = self.introduce(named) {
-                    // Whoever said so says it to the others, too.
-                    self.lost_in_groups(named, false);
-                    self.lose(number);
-                }
+                // Also of somebody who cannot be found.
+                let number = self.introduce(named).unwrap_or_else(|_| self.remember_by_number(named));
+                // Whoever said so says it to the others, too.
+                self.lost_in_groups(named, false);
+                self.lose(number);
             }
             What::Broken => {
                 if let Some(PeerId(name)) = named {

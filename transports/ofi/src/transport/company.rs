@@ -150,6 +150,7 @@ impl Ofi {
             !(peer.reached || peer.gone)
         });
         let packets = self.company.peers.is_empty() && self.company.unreached.is_empty();
+        let packets = packets && self.strangers.is_empty();
         let nothing = packets && self.waiting.is_empty() && self.due.is_empty() && self.doubted.is_empty();
         !nothing || self.posted == 0
     }

@@ -1,13 +1,16 @@
 //! Worlds in virtual time over the described providers: what takes seconds there takes none here, so that time-outs are reached in every
 //! second world ([`weft_ofi::clock`]).
 //!
-//! `mends.rs`: faults that were found and mended, one by one. `people.rs` and `program.rs`: many worlds by seed.
+//! `mends.rs`, `strangers.rs`: faults that were found and mended, one by one. `people.rs`, `program.rs` and `groups.rs`: many worlds by seed. `WEFT_SEEDS=5000` runs more
+//! of them, `WEFT_SEED=n` one alone.
 
+mod groups;
 #[path = "../library/mod.rs"]
 mod library;
 mod mends;
 mod people;
 mod program;
+mod strangers;
 #[path = "../world/mod.rs"]
 mod world;
 
@@ -32,7 +35,12 @@ pub(crate) struct Faults {
     pub(crate) vanished: u32,
     pub(crate) denied: u32,
     pub(crate) no_removal: u32,
+    pub(crate) unjoined: u32,
 }
+
+/// What must have gone wrong now and then, as the library counts it.
+const FAULTS: [&str; 9] =
+    ["refused", "storms", "unregistered", "unplaced", "held", "reordered", "failed", "broken", "not removed"];
 
 /// Every call, or nothing.
 const ALWAYS: u32 = 1000;
@@ -77,5 +85,12 @@ fn nothing_is_lost_or_left_however_long_it_takes() {
             }
         }
     }
-    println!("{worlds} worlds in {time:?}, deaths in {deaths}, ends in order in {ends}");
+    let told = |what| program::PROVIDERS.iter().map(|provider| library::count(provider, what)).sum::<u64>();
+    let faults = FAULTS.map(|what| (what, told(what)));
+    println!("{worlds} worlds in {time:?}, deaths in {deaths}, ends in order in {ends}: {faults:?}");
+    let enough = |count: u64| count > worlds / 20;
+    assert!(
+        worlds < 100 || enough(deaths) && enough(ends) && faults.iter().all(|&(_, count)| count > 0),
+        "this shows nothing"
+    );
 }

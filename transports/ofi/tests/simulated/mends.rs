@@ -14,12 +14,12 @@ use weft_types::{ContextId, PeerId, Rank, Tag};
 use weft_wire::{Header, Kind};
 
 /// Two processes.
-struct Two {
-    ends: Vec<Ofi>,
+pub(crate) struct Two {
+    pub(crate) ends: Vec<Ofi>,
 }
 
-const ME: usize = 0;
-const PEER: usize = 1;
+pub(crate) const ME: usize = 0;
+pub(crate) const PEER: usize = 1;
 
 impl Two {
     /// They have not met.
@@ -31,7 +31,7 @@ impl Two {
     }
 
     /// Both have heard of each other.
-    fn met(provider: &str) -> Two {
+    pub(crate) fn met(provider: &str) -> Two {
         let mut two = Two::over(provider);
         for (from, to) in [(ME, PEER), (PEER, ME)] {
             two.ends[from].connect(PeerId(to as u32)).unwrap();
@@ -45,13 +45,13 @@ impl Two {
         two
     }
 
-    fn send(&mut self, from: usize, number: i32) -> Result<(), Refused> {
+    pub(crate) fn send(&mut self, from: usize, number: i32) -> Result<(), Refused> {
         let header = Header::new(Kind::Eager, ContextId(8), Rank(1), Tag(number));
         self.ends[from].send_inline(PeerId(1 - from as u32), header, b"word")
     }
 
     /// The number of the next packet, which is taken.
-    fn take(&mut self, at: usize) -> Option<i32> {
+    pub(crate) fn take(&mut self, at: usize) -> Option<i32> {
         let from = PeerId(1 - at as u32);
         let (header, _) = self.ends[at].peek(from)?;
         self.ends[at].advance(from);
@@ -59,7 +59,7 @@ impl Two {
     }
 
     /// Looks of all ends, enough for each to look at the time.
-    fn round(&mut self) {
+    pub(crate) fn round(&mut self) {
         for end in &mut self.ends {
             look(end);
             end.push_out();
@@ -67,18 +67,18 @@ impl Two {
     }
 
     /// So much time passes, in which all look often.
-    fn pass(&mut self, time: Duration) {
+    pub(crate) fn pass(&mut self, time: Duration) {
         for _ in 0..time.as_millis() / 100 {
             clock::pass(Duration::from_millis(100));
             self.round();
         }
     }
 
-    fn until(&mut self, what: &str, mut happens: impl FnMut(&mut Two) -> bool) {
+    pub(crate) fn until(&mut self, what: &str, mut happens: impl FnMut(&mut Two) -> bool) {
         self.within(Duration::from_secs(3), what, &mut happens);
     }
 
-    fn within(&mut self, time: Duration, what: &str, mut happens: impl FnMut(&mut Two) -> bool) {
+    pub(crate) fn within(&mut self, time: Duration, what: &str, mut happens: impl FnMut(&mut Two) -> bool) {
         let begun = clock::passed();
         let mut pause = Duration::from_millis(2);
         while !happens(self) {
@@ -89,37 +89,37 @@ impl Two {
         }
     }
 
-    fn is_gone(&self, at: usize) -> bool {
+    pub(crate) fn is_gone(&self, at: usize) -> bool {
         self.ends[at].is_gone(PeerId(1 - at as u32))
     }
 }
 
 /// Looks until it looks at the time.
-fn look(end: &mut Ofi) {
+pub(crate) fn look(end: &mut Ofi) {
     for _ in 0..70 {
         end.progress();
     }
 }
 
-struct Memory {
+pub(crate) struct Memory {
     bytes: Vec<AtomicU8>,
     region: Region,
 }
 
 impl Memory {
-    fn of(end: &mut Ofi, length: usize, byte: u8) -> Memory {
+    pub(crate) fn of(end: &mut Ofi, length: usize, byte: u8) -> Memory {
         let bytes: Vec<AtomicU8> = (0..length).map(|_| AtomicU8::new(byte)).collect();
         let range = MemoryRange { address: bytes.as_ptr() as u64, length: length as u64 };
         let region = end.register(range, Access::ALL).expect("a region");
         Memory { bytes, region }
     }
 
-    fn here(&self, from: usize, length: usize) -> [LocalRun; 1] {
+    pub(crate) fn here(&self, from: usize, length: usize) -> [LocalRun; 1] {
         let address = self.bytes.as_ptr() as u64 + from as u64;
         [LocalRun { address, length: length as u64, region: self.region.id }]
     }
 
-    fn there(&self, from: usize, length: usize) -> [RemoteRun; 1] {
+    pub(crate) fn there(&self, from: usize, length: usize) -> [RemoteRun; 1] {
         [RemoteRun { memory: self.region.remote.plus(from as u64), length: length as u64 }]
     }
 
@@ -490,4 +490,44 @@ fn whose_news_are_refused_sleeps_for_a_moment_only() {
         two.round();
     }
     assert!(sleeps(&mut two) < long, "news are due");
+}
+
+/// Neither when it would take receives again.
+#[test]
+fn whose_receives_are_refused_sleeps_for_a_moment_only() {
+    let _turn = turn();
+    let mut two = Two::met("narrow");
+    // As many as it has receives for.
+    for number in 0..2 {
+        two.send(ME, number).unwrap();
+    }
+    go_wrong(1, Faults { again: ALWAYS, ..Faults::default() });
+    let bell = two.ends[PEER].bell();
+    two.round();
+    bell.arm();
+    look(&mut two.ends[PEER]);
+    let limit = bell.limit(Duration::from_secs(60));
+    bell.disarm();
+    assert!(limit > Duration::ZERO, "this shows nothing: something has come");
+    assert!(limit < Duration::from_secs(1), "nothing can come");
+}
+
+/// What the library refuses of the word that somebody is lost is said again soon, not only when he asks again.
+#[test]
+fn a_loss_that_cannot_be_told_now_is_told_soon() {
+    let _turn = turn();
+    let mut two = Two::met("sockets");
+    two.ends[ME].give_up(PeerId(1));
+    // Its address leaves the vector.
+    for _ in 0..100 {
+        clock::pass(Duration::from_millis(100));
+        look(&mut two.ends[ME]);
+    }
+    go_wrong(1, Faults { no_place: ALWAYS, ..Faults::default() });
+    // It asks, and the next time two seconds later.
+    two.round();
+    two.round();
+    assert!(!two.is_gone(PEER));
+    go_wrong(0, Faults::default());
+    two.within(Duration::from_secs(1), "the other end is told", |two| two.is_gone(PEER));
 }

@@ -1,6 +1,7 @@
 //! Who is in a world, what each has under way, and what must be true of what it is told.
 
-use crate::world::all;
+use crate::groups::Group;
+use crate::world::{Cards, all_with};
 use crate::{library, program::Plan};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::atomic::Ordering::Relaxed;
@@ -8,9 +9,9 @@ use std::sync::atomic::{AtomicU8, AtomicU64};
 use weft_api::verbs::Access;
 use weft_api::zero_copy::{LocalRun, MemoryRange, Outcome, Region, RemoteRun, Unregistered};
 use weft_api::{Refused, Transport};
-use weft_ofi::Ofi;
+use weft_ofi::{Ofi, OfiCard, OfiDirectory};
 use weft_sim::Random;
-use weft_types::{PeerId, Tag};
+use weft_types::{Error, PeerId, Result, Tag};
 
 /// Most processes of a world.
 pub(crate) const MOST: usize = 6;
@@ -110,9 +111,29 @@ pub(crate) struct World<'a> {
     pub(crate) found: Vec<BTreeSet<u64>>,
     /// Added for sure, and perhaps.
     pub(crate) added: Vec<(u64, u64)>,
+    /// Collectives that were handed over and have not ended, by process and token: group, rank and number.
+    pub(crate) collectives: Vec<BTreeMap<u64, (usize, usize, usize)>>,
+    pub(crate) groups: Vec<Group>,
     pub(crate) next: u64,
     /// Something has come, ended or been told since this was cleared.
     pub(crate) moved: bool,
+}
+
+/// A directory that fails so often, of a thousand times.
+#[derive(Debug)]
+struct Flaky {
+    cards: Cards,
+    random: Random,
+    rate: u64,
+}
+
+impl OfiDirectory for Flaky {
+    fn find(&mut self, peer: PeerId) -> Result<OfiCard> {
+        if self.random.below(1000) < self.rate {
+            return Err(Error::internal("not now"));
+        }
+        self.cards.find(peer)
+    }
 }
 
 pub(crate) fn range(memory: &[AtomicU8]) -> MemoryRange {
@@ -132,14 +153,22 @@ impl<'a> World<'a> {
     pub(crate) fn new(plan: &'a Plan, memory: &'a [Memory], random: Random) -> World<'a> {
         let processes = plan.processes;
         let mut wanted = library::wanted(plan.provider, plan.carrier);
-        let by_sockets = plan.provider == "sockets";
+        let by_sockets = plan.provider.starts_with("sockets");
         wanted.address = by_sockets.then_some(std::net::Ipv4Addr::LOCALHOST.into());
         wanted.between_nodes = !by_sockets;
+        wanted.offload = plan.gathers.then_some(true);
         World {
             plan,
             random,
             memory,
-            ends: all(processes, &wanted).0.into_iter().map(Some).collect(),
+            ends: all_with(processes, &wanted, |process, cards| {
+                let random = Random::new(plan.unfound ^ process as u64);
+                Box::new(Flaky { cards, random, rate: plan.unfound })
+            })
+            .0
+            .into_iter()
+            .map(Some)
+            .collect(),
             states: vec![State::Lives; processes],
             open: vec![None; processes],
             met: BTreeSet::new(),
@@ -154,6 +183,8 @@ impl<'a> World<'a> {
             busy: BTreeSet::new(),
             found: vec![BTreeSet::new(); processes],
             added: vec![(0, 0); processes],
+            collectives: vec![BTreeMap::new(); processes],
+            groups: Vec::new(),
             next: 1,
             moved: false,
         }
@@ -333,6 +364,7 @@ impl<'a> World<'a> {
     pub(crate) fn close(&mut self, me: usize, state: State) {
         (self.states[me], self.ends[me]) = (state, None);
         self.under[me].clear();
+        self.collectives[me].clear();
         self.busy.retain(|&(other, ..)| other != me);
         self.loose.retain(|&(other, _), _| other != me);
         self.moved = true;

@@ -12,10 +12,12 @@ use weft_sim::Random;
 use weft_types::{ContextId, PeerId, Rank, Tag};
 use weft_wire::{Header, Kind};
 
-pub(crate) const PROVIDERS: [&str; 11] = [
+pub(crate) const PROVIDERS: [&str; 13] = [
     "sockets",
+    "sockets;ofi_rxm",
     "narrow",
     "mean",
+    "mean;groups",
     "opx",
     "psm2",
     "cxi",
@@ -25,6 +27,8 @@ pub(crate) const PROVIDERS: [&str; 11] = [
     "unordered",
     "tags",
 ];
+/// Those that run collectives.
+const GATHERING: [&str; 3] = ["sockets;ofi_rxm", "cxi", "mean;groups"];
 /// In which everything that is under way must end: more than all time-outs one after the other.
 const PATIENCE: Duration = Duration::from_secs(300);
 
@@ -42,6 +46,16 @@ pub(crate) struct Plan {
     ends: usize,
     /// How often, of a thousand, time passes in which nobody looks.
     computes: usize,
+    /// Whether some run collectives in groups of the provider's.
+    pub(crate) gathers: bool,
+    /// How often, of a thousand, the directory fails.
+    pub(crate) unfound: u64,
+    /// Most microseconds of a step.
+    pace: u64,
+    /// Whether all know each other from the beginning.
+    all_meet: bool,
+    /// Whether what was begun with the dead goes on while it is waited for the end.
+    talks_to_dead: bool,
     /// Whether it is waited for the end of everything.
     settles: bool,
 }
@@ -69,13 +83,29 @@ impl Plan {
                 vanished: if breaks { rate(random, 0.7, 20) } else { 0 },
                 denied: if breaks { rate(random, 0.3, 20) } else { 0 },
                 no_removal: rate(random, 0.3, 900),
+                unjoined: rate(random, 0.2, 300),
             },
             steps: 30 + random.below(300) as usize,
             deaths: rate(random, 0.3, 20) as usize,
             ends: rate(random, 0.5, 40) as usize,
             computes: rate(random, 0.5, 30) as usize,
+            gathers: GATHERING.contains(&provider) && random.chance(0.7),
+            unfound: rate(random, 0.3, 500).into(),
+            pace: if random.chance(0.2) { 0 } else { 300 },
+            all_meet: random.chance(0.3),
+            talks_to_dead: random.chance(0.2),
             settles: random.chance(0.9),
         }
+    }
+
+    /// Whether somebody may be unable to join a group: it has no place for a member's address, or is refused.
+    pub(crate) fn refuses_joins(&self) -> bool {
+        self.faults.unjoined + self.faults.no_place > 0 || self.breaks()
+    }
+
+    /// Whether a collective may fail though nobody is lost.
+    pub(crate) fn fails_collectives(&self) -> bool {
+        self.breaks()
     }
 
     /// Whether connections between the living break.
@@ -86,9 +116,13 @@ impl Plan {
 
 impl World<'_> {
     fn meet(&mut self, me: usize, peer: usize) {
-        if self.met.insert((me, peer)) {
-            // Whoever died or ended before is still found by its card.
-            self.end(me).connect(PeerId(peer as u32)).expect("a place, now or later");
+        if self.met.contains(&(me, peer)) {
+            return;
+        }
+        // Whoever died or ended before is still found by its card.
+        match self.end(me).connect(PeerId(peer as u32)) {
+            Ok(()) => drop(self.met.insert((me, peer))),
+            Err(error) => assert!(self.plan.unfound > 0, "a place, now or later: {}", error.text()),
         }
     }
 
@@ -96,9 +130,9 @@ impl World<'_> {
     fn length(&mut self, me: usize, message: bool) -> usize {
         let can = self.end(me).capabilities(PeerId(9));
         let borders = if message {
-            [0, 1, can.max_inline, can.max_inline + 1, can.max_copy - 1, can.max_copy, 40, 700]
+            vec![0, 1, can.max_inline, can.max_inline + 1, can.max_copy - 1, can.max_copy, 40, 700]
         } else {
-            [0, 1, 31, 2047, 2049, 4000, 3 * 2048 + 1, PLACE]
+            vec![0, 1, 31, 2047, 2048, 2049, 4000, 3 * 2048 + 1, PLACE]
         };
         borders[self.below(borders.len())]
     }
@@ -242,6 +276,7 @@ impl World<'_> {
         self.take(me, most);
         self.complete(me);
         self.hear_losses(me);
+        self.hear_of_collectives(me);
         if self.random.chance(0.5) {
             self.end(me).push_out();
         }
@@ -318,7 +353,7 @@ impl World<'_> {
         }
         if chance < self.plan.deaths + self.plan.ends {
             match self.states[me] {
-                State::Lives => self.states[me] = State::Leaves,
+                State::Lives if self.is_in_no_group(me) => self.states[me] = State::Leaves,
                 State::Leaves => self.states[me] = State::Lives,
                 _ => {}
             }
@@ -329,7 +364,12 @@ impl World<'_> {
             let time = Duration::from_millis(self.random.below(4000));
             return self.compute(time);
         }
-        clock::pass(Duration::from_micros(self.random.below(300)));
+        if self.plan.pace > 0 {
+            clock::pass(Duration::from_micros(self.random.below(self.plan.pace)));
+        }
+        if self.plan.gathers && self.states[me] == State::Lives && self.random.chance(0.7) {
+            self.go_on_in_groups(me, false);
+        }
         let may_begin = self.states[me] == State::Lives || self.states[me] == State::Rests && chance > 950;
         match self.below(20) {
             0..7 if may_begin => self.send(me, peer),
@@ -346,6 +386,10 @@ impl World<'_> {
             }
             14 if self.states[peer] == State::Dead && self.met.contains(&(me, peer)) => {
                 self.end(me).give_up(PeerId(peer as u32));
+            }
+            16 if self.plan.gathers && self.states[me] == State::Lives => self.gather(me),
+            17 | 18 if self.plan.gathers && self.states[me] == State::Lives => {
+                self.go_on_in_groups(me, false);
             }
             15 => {
                 let keep = self.random.chance(0.5);
@@ -398,6 +442,9 @@ impl World<'_> {
         if open.iter().any(|&me| !self.ends[me].as_ref().unwrap().has_left()) {
             return Some("something that does not leave");
         }
+        if let Some(matter) = self.open_group() {
+            return Some(matter);
+        }
         let holds = |me: usize| self.ends[me].as_ref().unwrap().slots_in_use() > 0;
         // What came before its turn from somebody who has ended is kept.
         if self.torn.is_empty() && open.iter().any(|&me| holds(me)) {
@@ -418,10 +465,16 @@ impl World<'_> {
                 if self.is_away(me) {
                     continue;
                 }
+                self.go_on_in_groups(me, true);
                 self.end(me).push_out();
                 for peer in 0..self.ends.len() {
                     if self.loose.contains_key(&(me, peer)) {
                         self.flush(me, peer);
+                    }
+                    let may_send = self.plan.talks_to_dead && self.states[me] == State::Lives;
+                    let is_dead = self.states[peer] == State::Dead && self.met.contains(&(me, peer));
+                    if may_send && is_dead && !self.end(me).is_gone(PeerId(peer as u32)) {
+                        self.send(me, peer);
                     }
                 }
             }
@@ -450,6 +503,10 @@ pub(crate) fn world_of(seed: u64) -> (bool, bool, Duration) {
     let mut world = World::new(&plan, &memory, random);
     go_wrong(seed + 1, plan.faults);
     (0..plan.processes).for_each(|me| world.register(me));
+    if plan.all_meet {
+        let pairs = (0..plan.processes).flat_map(|me| (0..plan.processes).map(move |peer| (me, peer)));
+        pairs.filter(|(me, peer)| me != peer).for_each(|(me, peer)| world.meet(me, peer));
+    }
     for _ in 0..plan.steps {
         world.step();
     }

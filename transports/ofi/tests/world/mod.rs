@@ -17,6 +17,7 @@ impl OfiDirectory for Cards {
     }
 }
 
+#[allow(dead_code, reason = "not all tests open ends one by one")]
 /// One process's end.
 pub(crate) fn open(process: usize, wanted: &Wanted, cards: &Cards) -> Ofi {
     Ofi::open(PeerId(process as u32), wanted, Box::new(cards.clone())).expect("an endpoint")
@@ -24,8 +25,20 @@ pub(crate) fn open(process: usize, wanted: &Wanted, cards: &Cards) -> Ofi {
 
 /// The ends of so many processes.
 pub(crate) fn all(processes: usize, wanted: &Wanted) -> (Vec<Ofi>, Cards) {
+    all_with(processes, wanted, |_, cards| Box::new(cards))
+}
+
+/// As [`all`], each with a directory of its own.
+pub(crate) fn all_with(
+    processes: usize,
+    wanted: &Wanted,
+    mut directory: impl FnMut(usize, Cards) -> Box<dyn OfiDirectory>,
+) -> (Vec<Ofi>, Cards) {
     let cards = Cards::default();
-    let ends: Vec<Ofi> = (0..processes).map(|process| open(process, wanted, &cards)).collect();
+    let end = |process: usize| {
+        Ofi::open(PeerId(process as u32), wanted, directory(process, cards.clone())).expect("an endpoint")
+    };
+    let ends: Vec<Ofi> = (0..processes).map(end).collect();
     *cards.0.lock().unwrap() = ends.iter().map(|end| end.card().clone()).collect();
     (ends, cards)
 }

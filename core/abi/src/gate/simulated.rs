@@ -10,14 +10,14 @@
 //! * A sleep ends by a ring; only a thread that leaves a lane to others wakes by itself, when nothing else can happen, and what it waits for
 //!   itself must not be there then. So a lost wake-up, or a lane that nobody takes over, is found.
 //! * A thread may stay outside MPI until its question is answered, as long as another one blocks: that one has to.
+//! * Who gives a lock back has rung by the next step for what ended under it: nobody sleeps whose request has ended, also where something that
+//!   comes later would wake him.
 //! * Packets that nobody waits for may come without an end in the lane of a call whose question lies in another one.
 //! * One round of progress takes few packets: whoever moved something looks again before it sleeps.
 //! * When a call is over its bell is not armed, and in the end nobody is counted any more among those who attend, watch or follow.
 //!
 //! Every rule of `blocked.rs` was broken in turn. What is not found costs time and nothing else (whom a call helps in the middle of traffic has two
-//! ways that stand in for each other, lanes that are listened to although others look after them, who is woken without need), but for two:
-//! a call that began without locks and is never counted as one with locks, and one that sleeps by the rules for one thread although a second one has
-//! come: whatever comes later heals both here.
+//! ways that stand in for each other, lanes that are listened to although others look after them, who is woken without need)).
 //!
 //! `WEFT_SEED=n` replays one seed; `WEFT_PROGRAMS=n` runs that many, from `WEFT_FIRST_SEED` on.
 
@@ -42,6 +42,7 @@ fn run(seed: u64) -> Result<BTreeMap<&'static str, u64>, String> {
         flights: Vec::new(),
         asked: HashSet::new(),
         noise: None,
+        ringing: 0,
         locals: Vec::new(),
         locks: true,
         inside: false,

@@ -90,6 +90,7 @@ fn come_second(here: Here<'_>) {
     }
     world.met("a second thread comes");
     world.locks = true;
+    world.ringing += 1;
     while world.inside && world.lost.is_none() {
         drop(world);
         world = here.step();
@@ -98,6 +99,7 @@ fn come_second(here: Here<'_>) {
     here.with(0, || (true, ()));
     let mut world = here.step();
     world.ring(0);
+    world.ringing -= 1;
     for thread in &mut world.threads {
         if thread.state == State::Held {
             thread.state = State::Ready;
@@ -109,6 +111,8 @@ fn come_second(here: Here<'_>) {
 pub(super) fn others(here: Here<'_>) {
     loop {
         let mut world = here.step();
+        // A thread ends nothing while it is outside.
+        let locals = !world.locals.is_empty() && !world.is_anyone_outside();
         let last = world.threads.len() - 1;
         for flight in &mut world.flights {
             flight.0 = flight.0.saturating_sub(1);
@@ -132,7 +136,7 @@ pub(super) fn others(here: Here<'_>) {
             world.lanes[lane as usize].queue.push_back(Packet::Noise);
             drop(world);
             here.step().ring(lane);
-        } else if world.locks && !world.locals.is_empty() && world.below(20) == 0 {
+        } else if world.locks && locals && world.below(20) == 0 {
             let (lane, request) = world.locals.remove(0);
             world.lanes[lane as usize].calls += 1;
             drop(world);
@@ -140,11 +144,11 @@ pub(super) fn others(here: Here<'_>) {
                 here.world().end(lane, request);
                 (true, ())
             });
-        } else if !world.locks && !world.locals.is_empty() && world.below(100) == 0 {
+        } else if !world.locks && locals && world.below(100) == 0 {
             // Nobody else may call, and perhaps nobody else comes: it comes from elsewhere.
             let (lane, request) = world.locals.remove(0);
             world.flights.push((10, lane, Packet::Ends(request)));
-        } else if world.flights.is_empty() && world.locals.is_empty() {
+        } else if world.flights.is_empty() && !locals {
             if world.threads[..last].iter().all(|thread| thread.state == State::Done) {
                 return;
             }

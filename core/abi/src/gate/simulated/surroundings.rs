@@ -90,12 +90,15 @@ impl<'a> Here<'a> {
         let watched = at.watchers + at.followers != 0;
         let rings = std::mem::take(&mut at.ended_watched) || changed && watched;
         at.holder = None;
+        world.ringing += u32::from(rings);
         drop(world);
         if rings {
             let mut world = self.step();
             world.met("rings for another thread");
             world.ring(lane);
+            world.ringing -= 1;
         }
+        self.world().look_for_forgotten();
     }
 
     /// Does something with a lane, as one who has it alone.

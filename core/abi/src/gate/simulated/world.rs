@@ -66,6 +66,8 @@ pub(super) struct World {
     pub(super) asked: HashSet<Handle>,
     /// Noise comes in this lane until that request is answered.
     pub(super) noise: Option<(u32, Handle)>,
+    /// Threads that have given a lock back and are about to ring.
+    pub(super) ringing: u32,
     /// What another thread of the program will end, with a lock.
     pub(super) locals: Vec<(u32, Handle)>,
     pub(super) locks: bool,
@@ -165,6 +167,24 @@ impl World {
         let at = leaving[self.below(leaving.len() as u32) as usize];
         self.threads[at].state = State::Ready;
         self.met("takes over");
+    }
+
+    /// Whoever gives a lock back has rung by now for what ended under it.
+    pub(super) fn look_for_forgotten(&mut self) {
+        let ended = |(lane, request): (u32, Handle)| {
+            let lane = &self.lanes[lane as usize];
+            lane.holder.is_none() && lane.ended.contains(&request)
+        };
+        let asleep = |thread: &Thread| matches!(thread.state, State::Asleep { .. });
+        let mut threads = self.threads.iter();
+        if self.ringing == 0 && threads.any(|thread| asleep(thread) && thread.awaits.is_some_and(ended)) {
+            self.lost = self.lost.or(Some("somebody sleeps, and what he waits for has ended"));
+        }
+    }
+
+    /// Whether a thread is outside MPI until it is answered.
+    pub(super) fn is_anyone_outside(&self) -> bool {
+        self.threads.iter().any(|thread| matches!(thread.state, State::Outside(_)))
     }
 
     /// Why the world is not as it was before all calls, once they are over.

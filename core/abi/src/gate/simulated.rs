@@ -17,7 +17,8 @@
 //! * When a call is over its bell is not armed, and in the end nobody is counted any more among those who attend, watch or follow.
 //!
 //! Every rule of `blocked.rs` was broken in turn. What is not found costs time and nothing else (whom a call helps in the middle of traffic has two
-//! ways that stand in for each other, lanes that are listened to although others look after them, who is woken without need)).
+//! ways that stand in for each other, lanes that are listened to although others look after them, who is woken without need), but for one: a call that
+//! sleeps by the rules for one thread although a second one has come. It takes a second one that comes between two steps of the first.
 //!
 //! `WEFT_SEED=n` replays one seed; `WEFT_PROGRAMS=n` runs that many, from `WEFT_FIRST_SEED` on.
 

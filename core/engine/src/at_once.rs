@@ -84,26 +84,30 @@ impl Engine {
     #[inline(always)]
     pub fn post_at_once(&mut self, from: Envelope, buffer: RecvBuf, owner: u32) -> Option<RequestId> {
         let state = &mut self.state;
-        if !state.unexpected.is_empty() || state.wary {
+        let wanted = Pattern::exactly(Key::new(from.context, from.source, from.tag));
+        if state.wary || state.unexpected.find(wanted).is_some() {
             return None;
         }
         let (slot, request) = state.requests.take_free()?;
         request.post(from.peer, buffer, owner);
         let id = request.id(slot);
-        let key = Key::new(from.context, from.source, from.tag);
-        request.entry = state.posted.post(Pattern::exactly(key), slot).0;
+        request.entry = state.posted.post(wanted, slot).0;
         Some(id)
     }
 
-    /// As [`Engine::spin_recv`] from a named source with a named tag into a buffer that owns nothing, while no other receive
-    /// and no message waits; for callers that count instructions.
+    /// As [`Engine::spin_recv`] from a named source with a named tag into a buffer that owns nothing, while no receive that was posted and no
+    /// message that is here comes first; for callers that count instructions.
     #[inline(always)]
     pub fn receive_at_once(&mut self, from: Envelope, buffer: &mut RecvBuf, turns: u32) -> Soon {
         let wanted = Key::new(from.context, from.source, from.tag);
-        let mut turn = 0;
+        // `known`: nothing precedes it, and nothing has come since but to this call.
+        let (mut turn, mut known) = (0, false);
         loop {
             let state = &mut self.state;
-            if !state.unexpected.is_empty() || !state.posted.is_empty() {
+            known = known
+                || state.unexpected.is_empty() && state.posted.is_empty()
+                || state.nothing_precedes(wanted);
+            if !known {
                 return Soon::Nothing;
             }
             let Some(peer) = state.peers.find_mut(from.peer) else { return Soon::Nothing };
@@ -129,8 +133,10 @@ impl Engine {
                     Ok(soon) => return soon,
                     Err(turned) => turn += turned,
                 }
+                known = false;
             } else if turn % 32 == 0 {
                 self.progress();
+                known = false;
             }
         }
     }
@@ -228,6 +234,16 @@ impl Engine {
     #[inline(always)]
     pub fn take_well(&mut self, request: RequestId) -> Status {
         self.state.requests.take_well(request)
+    }
+}
+
+impl State {
+    /// Whether a receive of `wanted` may take its message from the sender's packets: no message is here for it, and no receive was posted that
+    /// accepts its message, too.
+    #[cold]
+    #[inline(never)]
+    fn nothing_precedes(&mut self, wanted: Key) -> bool {
+        self.unexpected.find(Pattern::exactly(wanted)).is_none() && !self.posted.accepts(wanted)
     }
 }
 

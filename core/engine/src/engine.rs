@@ -206,7 +206,6 @@ impl Engine {
                     Early::Nothing => {}
                 }
             }
-            // While other messages wait here, the next packet is not looked at in the ring: progress brings it.
             let outside = from.peer.is_some_and(|peer| self.fabric.is_moved_by_progress(peer));
             if outside {
                 let turn = self.progress_and_look(|engine| match engine.poll_recv(from, buffer) {
@@ -220,6 +219,7 @@ impl Engine {
                     Turn::Still => moved = false,
                 }
             } else if turn % 32 == 0 || !self.state.unexpected.is_empty() {
+                // Where others wait here already, what is first in the ring may be another one, too.
                 from.peer?;
                 self.progress();
             }
@@ -231,12 +231,13 @@ impl Engine {
     /// progress would keep it as unexpected, with a copy more) from none.
     #[inline]
     pub fn poll_recv(&mut self, from: Selector, buffer: &mut RecvBuf) -> Early {
-        if self.state.unexpected.is_empty()
+        let wanted = pattern(from);
+        if self.state.unexpected.find(wanted).is_none()
             && let Some(id) = from.peer
             && let Some(peer) = self.state.peers.find_mut(id)
         {
             let posted = &mut self.state.posted;
-            let first = FirstPacket { wanted: pattern(from), buffer, ledger: &mut peer.ledger, posted };
+            let first = FirstPacket { wanted, buffer, ledger: &mut peer.ledger, posted };
             let found = self.fabric.receive(id, first).unwrap_or(Early::Nothing);
             if peer.ledger.is_due() {
                 self.give_credit(id);

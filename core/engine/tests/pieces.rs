@@ -145,3 +145,59 @@ fn credit_in_front_of_a_message_does_not_end_the_short_way() {
     assert_eq!(soon, Soon::Behind, "credit is the first packet");
     assert_eq!(engine.receive_behind_credit(envelope(1, 1), &mut buffer, 1), Soon::Announced);
 }
+
+fn send(world: &mut World, to: Envelope, byte: u8) {
+    let data = Scratch::new(8);
+    data.recv_buf(0, 8).as_mut_slice().unwrap().fill(byte);
+    let sent = world.engines[0].send(to, SendMode::Standard, data.send_buf(0, 8)).unwrap();
+    assert!(matches!(sent, Started::Complete));
+}
+
+/// Receives that match something else and messages that nobody receives do not send a receive the long way; those that come first do.
+#[test]
+fn what_matches_something_else_does_not_end_the_short_way() {
+    let other = Envelope { tag: Tag(2), ..envelope(1, 0) };
+    let bytes = message();
+    for (posted, unexpected) in [(1, 0), (0, 1), (20, 0), (0, 20), (20, 20)] {
+        let mut world = world(64);
+        let (older, room) = (Scratch::new(8), Scratch::new(LENGTH));
+        for number in 0..posted {
+            let tag = Some(Tag(100 + number));
+            world.engines[1].recv(Selector { tag, ..selector(0) }, older.recv_buf(0, 8)).unwrap();
+        }
+        for _ in 0..unexpected {
+            send(&mut world, other, 1);
+        }
+        // Short ways only take requests that were free before.
+        exchange(&mut world, 0, 1, 8);
+        for turn in 0..20_u8 {
+            assert_eq!(world.engines[0].send_pieces(envelope(1, 0), &bytes, 9000), Some(LENGTH));
+            assert!(matches!(receive(&mut world.engines[1], &room, LENGTH), Arriving::Received(_)));
+            assert!(holds(&room, &bytes));
+            let engine = &mut world.engines[1];
+            let request =
+                engine.post_at_once(envelope(0, 0), room.recv_buf(0, 8), 7).expect("nothing is here");
+            send(&mut world, envelope(1, 0), turn);
+            world.settle();
+            assert_eq!(world.engines[1].take(request).error, None);
+            assert!(holds(&room, &[turn; 8]));
+        }
+        // One that is here comes first, and so does a receive that accepts it, too.
+        send(&mut world, envelope(1, 0), 50);
+        world.settle();
+        let (engine, mut buffer) = (&mut world.engines[1], room.recv_buf(0, 8));
+        assert_eq!(engine.receive_at_once(envelope(0, 0), &mut buffer, 1), Soon::Nothing);
+        assert_eq!(engine.post_at_once(envelope(0, 0), buffer, 7), None);
+        let request = engine.recv(selector(0), room.recv_buf(0, 8)).unwrap();
+        assert_eq!(engine.take(request).error, None);
+        assert!(holds(&room, &[50; 8]));
+        let anybody = Selector { peer: None, source: None, ..selector(0) };
+        let request = engine.recv(anybody, room.recv_buf(0, LENGTH)).unwrap();
+        assert_eq!(world.engines[0].send_pieces(envelope(1, 0), &bytes, 9000), Some(LENGTH));
+        let (engine, mut buffer) = (&mut world.engines[1], older.recv_buf(0, 8));
+        assert_eq!(engine.receive_at_once(envelope(0, 0), &mut buffer, 1), Soon::Nothing);
+        world.settle();
+        assert_eq!(world.engines[1].take(request).error, None);
+        assert!(holds(&room, &bytes));
+    }
+}

@@ -1,15 +1,16 @@
 //! Receives that wait for their message.
 //!
-//! One list in posting order, walked for the first few entries; beyond them an index by masked key, where an
-//! arriving message looks at the four patterns that may accept it and the oldest wins. Entries enter the index
-//! when a search first goes past the short walk, so a window of receives that match in order never pays for it.
+//! One list in posting order, of which the older part is in an index by masked key and the younger part, from `pending` on, is not. An
+//! arriving message looks in the index first, at the four patterns that may accept it, of which the oldest wins; then it walks the
+//! first few of the younger part. A search that goes past that walk takes all of them into the index. So neither a window of receives
+//! that match in order nor one that is posted behind thousands of others and matched soon ever enters the index.
 
 use crate::EntryId;
 use crate::chains::{Chains, Ends, Link, NONE};
 use crate::pattern::{Key, Pattern, class_of};
 use weft_types::ContextId;
 
-/// Entries looked at in order before the index is asked.
+/// Entries that are not in the index and are looked at in order; beyond, all enter it.
 const WALK: usize = 8;
 
 #[derive(Debug)]
@@ -199,18 +200,38 @@ impl Posted {
     }
 
     fn search(&mut self, key: Key) -> u32 {
-        let mut at = self.order.head;
+        let Posted { order: Ends { head, .. }, pending, .. } = *self;
+        // What is indexed is older than what is not.
+        if pending != head {
+            if self.entry_accepts(head, key) {
+                return head;
+            }
+            let found = self.search_index(key);
+            if found != NONE {
+                return found;
+            }
+        }
+        let mut at = pending;
         for _ in 0..WALK {
             if at == NONE {
                 return NONE;
             }
-            let entry = &self.entries[at as usize];
-            if key.name & entry.mask == entry.name && key.context == entry.context {
+            if self.entry_accepts(at, key) {
                 return at;
             }
-            at = entry.order.next;
+            at = self.entries[at as usize].order.next;
         }
-        if at == NONE { NONE } else { self.search_index(key) }
+        if at == NONE {
+            return NONE;
+        }
+        self.index_all();
+        self.search_index(key)
+    }
+
+    #[inline(always)]
+    fn entry_accepts(&self, id: u32, key: Key) -> bool {
+        let entry = &self.entries[id as usize];
+        key.name & entry.mask == entry.name && key.context == entry.context
     }
 
     #[cold]
@@ -224,7 +245,7 @@ impl Posted {
 
     #[cold]
     #[inline(never)]
-    fn search_index(&mut self, key: Key) -> u32 {
+    fn index_all(&mut self) {
         while self.pending != NONE {
             let id = self.pending;
             let Entry { name, context, mask, order, .. } = self.entries[id as usize];
@@ -236,6 +257,11 @@ impl Posted {
             self.indexed[class] += 1;
             self.pending = order.next;
         }
+    }
+
+    /// The oldest indexed receive that accepts a message of `key`.
+    #[inline(never)]
+    fn search_index(&self, key: Key) -> u32 {
         let mut best = NONE;
         let mut best_sequence = u64::MAX;
         for class in 0..4 {

@@ -1,15 +1,16 @@
 //! Messages that arrived before their receive.
 //!
-//! One list in order of arrival, walked for the first few entries; beyond them an index for each class of pattern
-//! (exact, any tag, any source, any both) that was ever searched so deep, filled lazily in order of arrival. All
-//! classes therefore find the oldest acceptable message in constant time, and a program that never lets messages
-//! pile up pays for none of it.
+//! One list in order of arrival, and an index for each class of pattern (exact, any tag, any source, any both), of which each holds the older
+//! part of the list, up to `pending` of its class. A search looks in the index of its class first, then walks the first few of the rest;
+//! one that goes past that walk takes all of the rest into the index. All classes therefore find the oldest acceptable message in
+//! constant time; neither a program that never lets messages pile up pays for an index, nor a message that is received soon, however
+//! many older ones nobody receives.
 
 use crate::EntryId;
 use crate::chains::{Chains, Ends, Link, NONE};
 use crate::pattern::{Key, Pattern, class_of};
 
-/// Entries looked at in order before the index is asked.
+/// Entries that are not in the index and are looked at in order; beyond, all enter it.
 const WALK: usize = 8;
 /// Entries whose memory is kept for the next time; after a flood it goes back.
 const KEEP: usize = 1024;
@@ -97,7 +98,20 @@ impl Unexpected {
 
     #[inline(never)]
     fn find_among_some(&mut self, pattern: Pattern) -> Option<(EntryId, u32)> {
-        let mut at = self.order.head;
+        let class = class_of(pattern.mask);
+        let (head, pending) = (self.order.head, self.pending[class]);
+        // What is indexed is older than what is not.
+        if pending != head {
+            let oldest = &self.entries[head as usize];
+            if pattern.accepts(oldest.key) {
+                return Some((EntryId(head), oldest.value));
+            }
+            let found = self.find_in_index(pattern, class);
+            if found.is_some() {
+                return found;
+            }
+        }
+        let mut at = pending;
         for _ in 0..WALK {
             if at == NONE {
                 return None;
@@ -108,7 +122,11 @@ impl Unexpected {
             }
             at = entry.order.next;
         }
-        if at == NONE { None } else { self.find_in_index(pattern) }
+        if at == NONE {
+            return None;
+        }
+        self.index_all(class);
+        self.find_in_index(pattern, class)
     }
 
     /// Removes an entry that was not removed before; gives its value.
@@ -152,8 +170,7 @@ impl Unexpected {
 
     #[cold]
     #[inline(never)]
-    fn find_in_index(&mut self, pattern: Pattern) -> Option<(EntryId, u32)> {
-        let class = class_of(pattern.mask);
+    fn index_all(&mut self, class: usize) {
         while self.pending[class] != NONE {
             let id = self.pending[class];
             let Entry { key, order, .. } = self.entries[id as usize];
@@ -161,6 +178,10 @@ impl Unexpected {
             self.entries[id as usize].chains[class] = chain;
             self.pending[class] = order.next;
         }
+    }
+
+    #[inline]
+    fn find_in_index(&self, pattern: Pattern, class: usize) -> Option<(EntryId, u32)> {
         let chain = self.index.find(Key { context: pattern.context, name: pattern.name }, class);
         if chain == NONE {
             return None;

@@ -130,3 +130,35 @@ fn deep_tables_match_in_any_order() {
     }
     assert!(posted.is_empty() && unexpected.is_empty());
 }
+
+/// What is posted and matched, or arrives and is received, behind many others leaves no trace in the index of those, and is found whatever
+/// stands before it.
+#[test]
+fn what_is_matched_soon_is_found_behind_any_depth() {
+    for depth in [0, 1, 7, 8, 9, 17, 1000] {
+        let mut posted = Posted::default();
+        let mut unexpected = Unexpected::default();
+        for tag in 0..depth {
+            posted.post(pattern(0, Some(1), Some(tag)), tag as u32);
+            unexpected.insert(key(0, 1, tag), tag as u32);
+        }
+        for round in 0..100 {
+            let tag = 5000 + round;
+            assert!(!posted.accepts(key(0, 1, tag)));
+            assert_eq!(unexpected.find(pattern(0, Some(1), Some(tag))), None);
+            posted.post(pattern(0, Some(1), Some(tag)), 1);
+            assert_eq!(posted.take(key(0, 1, tag)), Some(1));
+            let entry = unexpected.insert(key(0, 1, tag), 2);
+            for wanted in [pattern(0, Some(1), Some(tag)), pattern(0, None, Some(tag))] {
+                assert_eq!(unexpected.find(wanted), Some((entry, 2)));
+            }
+            unexpected.remove(entry);
+            // Older ones win over younger ones that are in no index.
+            if round < depth {
+                posted.post(pattern(0, None, Some(round)), 3);
+                assert_eq!(posted.take(key(0, 1, round)), Some(round as u32));
+                assert_eq!(posted.take(key(0, 2, round)), Some(3));
+            }
+        }
+    }
+}

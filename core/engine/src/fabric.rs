@@ -145,6 +145,7 @@ impl Fabric {
     pub(crate) fn why_unreachable(&self, peer: PeerId) -> Option<Error> {
         match self {
             Fabric::Ofi(ofi) => ofi.why_unreachable(peer).cloned(),
+            Fabric::Several(several) => several.toward(peer).why_unreachable(peer),
             Fabric::Softroce(_) | Fabric::Verbs(_) => None,
         }
     }

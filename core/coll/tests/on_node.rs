@@ -28,11 +28,13 @@ fn room(members: u32, cores: u32, bound: bool) -> Room {
         return Room { in_two_phases: in_two_phases(SLOT, members as usize), ..Room::alike(SLOT, cores > 0) };
     }
     let seats: Vec<u32> = (0..members).map(|member| 1 + member * cores / members).collect();
+    let known = if bound { Cores::of(&seats) } else { Cores::default() };
     Room {
         in_two_phases: in_two_phases(SLOT, members as usize),
         block: block_bytes(SLOT, members as usize),
+        block_of_cores: if bound { block_bytes(SLOT, cores as usize) } else { 0 },
         near: SLOT,
-        cores: if bound { Cores::of(&seats) } else { Cores::default() },
+        cores: known,
         ..Room::alike(SLOT, true)
     }
 }

@@ -18,7 +18,9 @@ fn room(seats: &[u32], told: Told) -> Room {
     let (size, crowded) = (seats.len(), !seats.contains(&0));
     let in_two_phases = in_two_phases(SLOT, size);
     let block = if crowded && size > 2 { block_bytes(SLOT, size) } else { 0 };
-    Room { in_two_phases, block, near: SLOT, cores: Cores::of(seats), told, ..Room::alike(SLOT, crowded) }
+    let cores = Cores::of(seats);
+    let block_of_cores = if block > 0 { block_bytes(SLOT, cores.count().max(1) as usize) } else { 0 };
+    Room { in_two_phases, block, block_of_cores, near: SLOT, cores, told, ..Room::alike(SLOT, crowded) }
 }
 
 /// One call at all members, in random order; whether somebody read another's memory.

@@ -418,12 +418,14 @@ pub fn wanted_room(size: u32) -> Room {
 pub fn usual_room(seats: &[u32], crowded: bool) -> Option<Room> {
     let size = seats.len() as u32;
     let most = if crowded { MOST_MEMBERS } else { MOST_WITH_CORES };
-    let longest = wanted_longest(size, crowded);
+    let cores = Cores::of(seats);
+    let longest = wanted_longest(size, cores.count(), crowded);
     (2..=most).contains(&size).then(|| Room {
         in_two_phases: longest.in_two_phases,
         block: longest.block,
+        block_of_cores: longest.block_of_cores,
         near: longest.near,
-        cores: Cores::of(seats),
+        cores,
         ..Room::alike(longest.attended, crowded)
     })
 }

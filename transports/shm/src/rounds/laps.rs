@@ -109,16 +109,20 @@ pub struct Longest {
     pub near: usize,
     /// A block that more than two exchange; 0: there are none.
     pub block: usize,
+    /// The same where one member of each core gives one to one of each other core.
+    pub block_of_cores: usize,
 }
 
-/// Those in rings of the wanted size; `crowded`: where ranks share cores.
-pub fn wanted_longest(members: u32, crowded: bool) -> Longest {
+/// Those in rings of the wanted size, of members on so many `cores` (0: not bound); `crowded`: where ranks share cores.
+pub fn wanted_longest(members: u32, cores: u32, crowded: bool) -> Longest {
     let parts = Parts::of(members, wanted_ring(members, crowded), crowded);
+    let place = exchange::place_bytes(parts.exchanged);
     Longest {
         attended: parts.attended(),
         in_two_phases: parts.in_two_phases(),
         near: parts.near_bytes(),
-        block: exchange::block_bytes(parts.exchanged, parts.members),
+        block: exchange::block_bytes(place, parts.members),
+        block_of_cores: exchange::block_bytes(place, cores as usize),
     }
 }
 

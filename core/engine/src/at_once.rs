@@ -84,14 +84,14 @@ impl Engine {
     #[inline(always)]
     pub fn post_at_once(&mut self, from: Envelope, buffer: RecvBuf, owner: u32) -> Option<RequestId> {
         let state = &mut self.state;
-        let wanted = Pattern::exactly(Key::new(from.context, from.source, from.tag));
-        if state.wary || state.unexpected.find(wanted).is_some() {
+        let key = Key::new(from.context, from.source, from.tag);
+        if state.wary || !state.unexpected.is_empty() && state.is_here(key) {
             return None;
         }
         let (slot, request) = state.requests.take_free()?;
         request.post(from.peer, buffer, owner);
         let id = request.id(slot);
-        request.entry = state.posted.post(wanted, slot).0;
+        request.entry = state.posted.post(Pattern::exactly(key), slot).0;
         Some(id)
     }
 
@@ -100,14 +100,10 @@ impl Engine {
     #[inline(always)]
     pub fn receive_at_once(&mut self, from: Envelope, buffer: &mut RecvBuf, turns: u32) -> Soon {
         let wanted = Key::new(from.context, from.source, from.tag);
-        // `known`: nothing precedes it, and nothing has come since but to this call.
-        let (mut turn, mut known) = (0, false);
+        let mut turn = 0;
         loop {
             let state = &mut self.state;
-            known = known
-                || state.unexpected.is_empty() && state.posted.is_empty()
-                || state.nothing_precedes(wanted);
-            if !known {
+            if (!state.unexpected.is_empty() || !state.posted.is_empty()) && !state.nothing_precedes(wanted) {
                 return Soon::Nothing;
             }
             let Some(peer) = state.peers.find_mut(from.peer) else { return Soon::Nothing };
@@ -133,10 +129,8 @@ impl Engine {
                     Ok(soon) => return soon,
                     Err(turned) => turn += turned,
                 }
-                known = false;
             } else if turn % 32 == 0 {
                 self.progress();
-                known = false;
             }
         }
     }
@@ -243,7 +237,14 @@ impl State {
     #[cold]
     #[inline(never)]
     fn nothing_precedes(&mut self, wanted: Key) -> bool {
-        self.unexpected.find(Pattern::exactly(wanted)).is_none() && !self.posted.accepts(wanted)
+        !self.is_here(wanted) && !self.posted.accepts(wanted)
+    }
+
+    /// Whether a message that is wanted is here already.
+    #[cold]
+    #[inline(never)]
+    fn is_here(&mut self, wanted: Key) -> bool {
+        self.unexpected.find(Pattern::exactly(wanted)).is_some()
     }
 }
 

@@ -363,6 +363,7 @@ impl<H: Hca> Rdma<H> {
 
     /// Whether a short request may be posted without a signal now: an open connection is listed as one whose newest request
     /// nothing may tell of, has places, and it is known how many may follow.
+    #[inline(always)]
     fn may_follow(&mut self, index: u32) -> bool {
         let peer = self.peers.at_mut(index);
         if !matches!(peer.state, State::Open { .. }) {

@@ -144,6 +144,7 @@ impl<W: Wire> Card<W> {
         self.transmit(self.wire.clock());
     }
 
+    #[inline(always)]
     fn post_few(
         &mut self,
         number: QueuePairNumber,

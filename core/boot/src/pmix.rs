@@ -4,6 +4,7 @@
 
 use std::env;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 
 use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, bind, socket};
@@ -37,15 +38,16 @@ pub(crate) struct Place {
 ///
 /// It has to be found out before the library is asked, which would take a second process of a rank for the rank itself.
 pub(crate) fn claim_place() -> Option<Place> {
-    let mut said: Vec<(String, String)> = env::vars()
+    let mut said: Vec<Vec<u8>> = env::vars_os()
         // The server's address tells jobs of one name apart, as different Slurms on one machine make them.
         .filter(|(name, _)| {
-            name.starts_with("PMIX_SERVER_URI") || name == "PMIX_NAMESPACE" || name == "PMIX_RANK"
+            let name = name.as_bytes();
+            name.starts_with(b"PMIX_SERVER_URI") || name == b"PMIX_NAMESPACE" || name == b"PMIX_RANK"
         })
+        .map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes(), b"\n"].concat())
         .collect();
     said.sort_unstable();
-    let text: String = said.iter().map(|(name, value)| format!("{name}={value}\n")).collect();
-    claim(&format!("weft/rank/{}/{:016x}", geteuid(), fingerprint(text.as_bytes())))
+    claim(&format!("weft/rank/{}/{:016x}", geteuid(), fingerprint(&said.concat())))
 }
 
 /// Takes a name among those of this machine's abstract sockets; `None`: it is taken.

@@ -31,6 +31,8 @@ use weft_types::{Error, ErrorClass, PeerId, Result};
 const MOST_GROUPS: usize = 64;
 /// How long the others may take to join: they all wait in the same call.
 const JOINING: Duration = Duration::from_secs(20);
+/// Most of that which passes from one look to the next: who computes meanwhile does not see who joins.
+const UNSEEN: Duration = Duration::from_secs(1);
 /// How long it is waited for news of a loss after the provider has failed a call.
 const NEWS: Duration = Duration::from_secs(5);
 /// How long a group's endpoint stays open after its communicator is gone: what it sent may still be on its way to members that
@@ -73,16 +75,36 @@ struct Group {
     watched: u32,
     /// Since when what is under way is, or more members are watched because of it.
     waits_since: Instant,
-    /// Since when there is no memory for the next one.
-    starved: Option<Instant>,
+    /// There is no memory for the next one.
+    starved: Option<Patience>,
     /// Nothing more is handed over.
     left: Option<Instant>,
+}
+
+/// How long something has been waited for, in time in which it could be seen.
+#[derive(Clone, Copy, Debug)]
+struct Patience {
+    waited: Duration,
+    last_look: Instant,
+}
+
+impl Patience {
+    fn begin() -> Patience {
+        Patience { waited: Duration::ZERO, last_look: clock::now() }
+    }
+
+    /// Looks: whether it has been waited for so long.
+    fn is_over(&mut self, most: Duration) -> bool {
+        self.waited += clock::since(self.last_look).min(UNSEEN);
+        self.last_look = clock::now();
+        self.waited >= most
+    }
 }
 
 #[derive(Debug)]
 enum State {
     Opened,
-    Joining(Instant),
+    Joining(Patience),
     Joined,
     /// Its endpoint is closed.
     Ended(End),
@@ -105,7 +127,7 @@ struct Running {
     then: Option<Stage>,
     begun: bool,
     /// The provider has failed it.
-    failed: Option<(Instant, i64)>,
+    failed: Option<(Patience, i64)>,
 }
 
 impl Group {
@@ -180,10 +202,12 @@ impl Ofi {
     fn go_on_in(&mut self, place: u32) -> bool {
         let Some(group) = self.groups.get(place) else { return false };
         match group.state {
-            State::Joining(since) => {
+            State::Joining(mut patience) => {
+                let is_over = patience.is_over(JOINING);
+                group.state = State::Joining(patience);
                 self.slots.poll_group(place);
                 let joined = match self.slots.has_joined(place) {
-                    Joining::Waiting if clock::since(since) < JOINING => return false,
+                    Joining::Waiting if !is_over => return false,
                     Joining::Waiting => Joining::Failed(format!("not all have joined in {JOINING:?}")),
                     other => other,
                 };
@@ -203,11 +227,12 @@ impl Ofi {
         let mut moved = false;
         loop {
             let group = self.groups.get(place).expect("the caller has looked");
-            if let Some(running) = &group.running {
-                if let Some((since, number)) = running.failed {
-                    if clock::since(since) < NEWS {
+            if let Some(running) = &mut group.running {
+                if let Some((patience, number)) = &mut running.failed {
+                    if !patience.is_over(NEWS) {
                         return moved;
                     }
+                    let number = *number;
                     let why = self.slots.device_ref().reason(number);
                     let why = format!("the provider failed a collective that was handed to it: {why}");
                     self.end_group(place, End::Failed(why), true);
@@ -224,7 +249,7 @@ impl Ofi {
                     Ok(()) => running.begun = true,
                     Err(Denied::Again) => return moved,
                     Err(Denied::Failed(number)) => {
-                        running.failed = Some((clock::now(), number));
+                        running.failed = Some((Patience::begin(), number));
                         // As when it fails later.
                         self.suspect(place);
                     }
@@ -235,7 +260,7 @@ impl Ofi {
                 if let Err(error) = self.prepare(place, program, token) {
                     // Memory that cannot be had for a moment may be had later.
                     let group = self.groups.get(place).expect("it was there");
-                    if clock::since(*group.starved.get_or_insert_with(clock::now)) < NEWS {
+                    if !group.starved.get_or_insert_with(Patience::begin).is_over(NEWS) {
                         return moved;
                     }
                     self.end_group(place, End::Failed(error.text().to_owned()), true);
@@ -291,7 +316,7 @@ impl Ofi {
         let Some(group) = self.groups.get(place) else { return };
         let Some(running) = &mut group.running else { return };
         if error != 0 {
-            running.failed = Some((clock::now(), error));
+            running.failed = Some((Patience::begin(), error));
             self.suspect(place);
             return;
         }
@@ -429,6 +454,20 @@ impl Ofi {
         let unfound = std::mem::take(&mut self.groups.unfound);
         self.groups.tell.extend(unfound.into_iter().filter(fresh));
         for place in 0..self.groups.list.len() as u32 {
+            let Some(group) = self.groups.list[place as usize].as_ref() else { continue };
+            if group.waits() && now.saturating_duration_since(group.waits_since) >= JOINING {
+                // Who has ended MPI has done his part before, or could not say that he has not.
+                let is_over = |id: &&PeerId| {
+                    let peer = self.numbers.get(&id.0).map(|&number| &self.peers[number as usize]);
+                    peer.is_some_and(|peer| peer.gone || peer.resting)
+                };
+                if let Some(ended) = group.members.iter().find(is_over) {
+                    let why =
+                        format!("process {} has ended MPI, and a collective with it does not end", ended.0);
+                    self.end_group(place, End::Failed(why), true);
+                    continue;
+                }
+            }
             let Some(group) = self.groups.get(place) else { continue };
             let all = group.watched as usize + 1 >= group.members.len();
             if group.waits() && !all && now.saturating_duration_since(group.waits_since) >= LONG {
@@ -543,10 +582,18 @@ impl Offload for Ofi {
             return Err(error);
         }
         of.waits_since = clock::now();
-        of.state = State::Joining(of.waits_since);
+        of.state = State::Joining(Patience::begin());
         self.groups.active = true;
         self.next_round = self.next_round.min(clock::now() + STUCK / 2);
         self.watch(group.0, 1);
+        // Who was lost before is told of no more.
+        let is_gone = |id: &&PeerId| {
+            let number = self.numbers.get(&id.0);
+            number.is_some_and(|&number| self.peers[number as usize].gone)
+        };
+        if let Some(&gone) = members.iter().find(is_gone) {
+            self.end_group(group.0, End::Lost(gone), true);
+        }
         let is_of = |&(member, of, _): &(PeerId, u32, Instant)| of == name && members.contains(&member);
         let failed: Vec<_> = self.groups.failed_early.extract_if(.., |early| is_of(early)).collect();
         if let Some(&(member, ..)) = failed.first() {

@@ -98,6 +98,12 @@ impl KeyWord {
     }
 }
 
+/// How a request names memory on the first rail.
+#[inline]
+pub(crate) fn first_key(memory: RemoteMemory) -> RemoteAddress {
+    RemoteAddress { address: memory.address, key: RemoteKey(memory.key as u32) }
+}
+
 /// What is known of the memory of peers with more than [`SAID`] devices.
 #[derive(Debug, Default)]
 pub(crate) struct Keyrings {
@@ -146,11 +152,12 @@ impl Keyrings {
     /// How a request names memory of a peer on a rail.
     #[inline]
     pub(crate) fn remote(&self, peer: PeerId, memory: RemoteMemory, rail: u8) -> RemoteAddress {
-        let key = match rail {
-            0 => memory.key as u32,
-            rail => self.on(peer, memory.key, rail),
-        };
-        RemoteAddress { address: memory.address, key: RemoteKey(key) }
+        match rail {
+            0 => first_key(memory),
+            rail => {
+                RemoteAddress { address: memory.address, key: RemoteKey(self.on(peer, memory.key, rail)) }
+            }
+        }
     }
 
     #[cold]

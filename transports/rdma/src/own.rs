@@ -8,13 +8,14 @@
 
 use crate::contact::SENDING;
 use crate::flight::Holds;
+use crate::keys::first_key;
 use crate::peers::NO_PAIR;
 use crate::transport::{MESSAGES, Rdma};
 use std::collections::VecDeque;
 use weft_api::Refused;
 use weft_api::verbs::{
     Access, Completion, CompletionStatus, Data, Hca, HcaRefusal, Nanos, QueuePairNumber, Remote,
-    RemoteAddress, RemoteKey, Sending, Work, WorkRequest,
+    RemoteAddress, Sending, Work, WorkRequest,
 };
 use weft_api::zero_copy::{Atomic, RemoteMemory, Token};
 
@@ -147,9 +148,7 @@ impl<H: Hca> Rdma<H> {
         let Change { id, at, operation, slot, .. } = change;
         let segment = [self.found.segment(RAIL, slot, 8)];
         let fence = !self.limits.atomics_in_order;
-        // The key on the first device is said first.
-        let at = RemoteAddress { address: at.address, key: RemoteKey(at.key as u32) };
-        let request = WorkRequest::new(id, work_of(operation, at), &[]);
+        let request = WorkRequest::new(id, work_of(operation, first_key(at)), &[]);
         let request = WorkRequest { data: Data::Segments(&segment), fence, ..request };
         self.rails[usize::from(RAIL)].hca.post_send(self.own.pair, &request)?;
         self.counts.requests += 1;

@@ -2,6 +2,7 @@
 
 use crate::contact::NOTHING;
 use crate::flight::{Deed, FEW, Holds, SIGNAL_EVERY};
+use crate::keys::first_key;
 use crate::peers::State;
 use crate::transport::{HEADER_BYTES, MESSAGES, MOST_POSTED, Rdma, SEND_SLOTS, full_copy};
 use weft_api::Refused;
@@ -254,16 +255,29 @@ impl<H: Hca> Rdma<H> {
     /// connection, or the turn ends.
     #[inline(never)]
     pub(crate) fn write_now(&mut self, index: u32, bytes: &[u8], to: RemoteMemory) -> bool {
-        if self.rails.len() > 1 && self.has_key(index, to).is_err() {
+        if self.rails.len() > 1 {
+            return self.write_by_a_rail(index, bytes, to);
+        }
+        if self.peers.at(index).flight.turn == self.turn {
+            return self.write_in_a_row(index, bytes, to);
+        }
+        match self.short_write(index, bytes, to, true, None) {
+            Some(sent) => sent,
+            None => self.write_after_a_look(index, bytes, to),
+        }
+    }
+
+    /// As [`Rdma::write_now`], by one of several devices.
+    #[cold]
+    #[inline(never)]
+    fn write_by_a_rail(&mut self, index: u32, bytes: &[u8], to: RemoteMemory) -> bool {
+        if self.has_key(index, to).is_err() {
             return false;
         }
         if self.peers.at(index).flight.turn == self.turn {
             return self.write_in_a_row(index, bytes, to);
         }
-        match self.short_write(index, bytes, to, None) {
-            Some(sent) => sent,
-            None => self.write_after_a_look(index, bytes, to),
-        }
+        self.write_after_a_look(index, bytes, to)
     }
 
     /// As [`Rdma::write_now`], of one that follows another in the same turn.
@@ -274,13 +288,14 @@ impl<H: Hca> Rdma<H> {
         !crowded && peer.flight.keep_back(bytes, to) || self.write_after_a_look(index, bytes, to)
     }
 
-    /// As [`Rdma::short_message`], a write.
+    /// As [`Rdma::short_message`], a write; `one`: there is one device.
     #[inline(always)]
     fn short_write(
         &mut self,
         index: u32,
         bytes: &[u8],
         to: RemoteMemory,
+        one: bool,
         tells: Option<usize>,
     ) -> Option<bool> {
         let peer = self.peers.at_mut(index);
@@ -289,7 +304,7 @@ impl<H: Hca> Rdma<H> {
             return None;
         }
         let (id, bytes) = peer.flight.write(bytes, to, tells)?;
-        let to = self.keyrings.remote(peer.id, to, peer.rail);
+        let to = if one { first_key(to) } else { self.keyrings.remote(peer.id, to, peer.rail) };
         if let Err(why) = hca.write_few(peer.pair, id, bytes, to, tells.is_some()) {
             let id = peer.id;
             return Some(self.short_not_taken(id, why));
@@ -321,7 +336,7 @@ impl<H: Hca> Rdma<H> {
         let in_a_row = self.peers.at(index).flight.turn == self.turn;
         if may_follow
             && !(chains && in_a_row)
-            && let Some(sent) = self.short_write(index, bytes, to, None)
+            && let Some(sent) = self.short_write(index, bytes, to, false, None)
         {
             return sent;
         }
@@ -330,7 +345,7 @@ impl<H: Hca> Rdma<H> {
         }
         if !(chains && in_a_row)
             && self.may_tell(index)
-            && let Some(sent) = self.short_write(index, bytes, to, Some(MESSAGES))
+            && let Some(sent) = self.short_write(index, bytes, to, false, Some(MESSAGES))
         {
             self.has_told(index, sent);
             return sent;
